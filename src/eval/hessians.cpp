@@ -28,10 +28,15 @@ std::vector<Group> groups_of(const Plan& plan, const ParameterTable& table) {
       return &parts(matrices.bank)[matrices.part(block)];
     };
     const auto& [queries, keys, values, out, up, down] = plan.matrices;
-    groups.push_back({Operand::qkv, block, {of_block(queries), of_block(keys), of_block(values)}});
-    groups.push_back({Operand::out, block, {of_block(out)}});
-    groups.push_back({Operand::up, block, {of_block(up)}});
-    groups.push_back({Operand::down, block, {of_block(down)}});
+    if (out.place(block)) {
+      groups.push_back(
+          {Operand::qkv, block, {of_block(queries), of_block(keys), of_block(values)}});
+      groups.push_back({Operand::out, block, {of_block(out)}});
+    }
+    if (up.place(block)) {
+      groups.push_back({Operand::up, block, {of_block(up)}});
+      groups.push_back({Operand::down, block, {of_block(down)}});
+    }
   }
   const auto head = plan.head.weight ? plan.head.weight : plan.embedding.tokens;
   groups.push_back({Operand::head, -1, {&parts(head).front()}});

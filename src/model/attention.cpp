@@ -65,12 +65,12 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGat
   return visit.exclusive ? exclusive_attention(y, exclusive_v, gate) : gated_heads(y, gate);
 }
 
-QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
-                            const at::Tensor& first_v) const {
+QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
+                            const PassInputs& pass) const {
   const auto& block = plan_.block(visit);
   return {.heads = heads_,
           .kv_heads = kv_heads_,
-          .q_gain = table_[block.q_gain],
+          .q_gain = pass.q_gain.defined() ? pass.q_gain : table_[block.q_gain],
           .value_embedding = values,
           .value_residual = static_cast<bool>(block.value_mix.weights),
           .first_v = first_v,
@@ -124,7 +124,7 @@ HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd
 
 Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
                              const PassInputs& pass) const {
-  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(visit, {}, {}), pass.rope);
+  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(visit, {}, {}, pass), pass.rope);
 }
 
 NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel qkv) const {
@@ -146,7 +146,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto& block = plan_.block(visit);
   if (values.defined() && first_v.defined())
     values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
-  const auto qkv = inputs(visit, values, first_v);
+  const auto qkv = inputs(visit, values, first_v, pass);
   const auto scored = pass.scored(visit);
   LoraPass::Inner inner;
   at::Tensor adapted;  // the projection's output, where it has adapters

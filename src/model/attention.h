@@ -35,7 +35,8 @@ class Attention {
   NormedForm input(const Visit& visit, const PassInputs& pass, Kernel qkv) const;
 
  private:
-  QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;
+  QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
+                   const PassInputs& pass) const;
   // The first `count` channels of queries, before norm and RoPE: computed, or, where the projection
   // has adapters, taken from `adapted` [B, T, q + k + v], its output.
   at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, const at::Tensor& adapted,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/derived.h"
 
 namespace tg {
@@ -15,6 +17,11 @@ Update update_of_control(const Declarations::Shape& shape) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> BlockMatrices::place(std::int64_t block) const {
+  const auto found = std::ranges::find(blocks, block);
+  return found == blocks.end() ? std::nullopt : std::optional(found - blocks.begin());
+}
 
 ParameterId Declarations::table(const std::string& name, const Shape& shape, Update update,
                                 Initial initial) {
@@ -31,9 +38,10 @@ ParameterId Declarations::projection(const std::string& name, std::int64_t outpu
                Quantization::int6);
 }
 
-ParameterId Declarations::control(const std::string& name, const Shape& shape, Initial initial) {
-  return whole({.name = name, .shape = shape, .update = update_of_control(shape)}, initial,
-               Quantization::int8);
+ParameterId Declarations::control(const std::string& name, const Shape& shape, Initial initial,
+                                  const std::optional<Update>& update) {
+  return whole({.name = name, .shape = shape, .update = update.value_or(update_of_control(shape))},
+               initial, Quantization::int8);
 }
 
 ParameterId Declarations::mix(const std::string& name, const Shape& shape, Initial initial) {
@@ -42,10 +50,11 @@ ParameterId Declarations::mix(const std::string& name, const Shape& shape, Initi
 }
 
 ParameterId Declarations::of_block(std::int64_t block, const std::string& name, const Shape& shape,
-                                   Initial initial, Quantization quantization) {
+                                   Initial initial, Quantization quantization,
+                                   const std::optional<Update>& update) {
   return whole({.name = fmt::format("blocks.{}.{}", block, name),
                 .shape = shape,
-                .update = update_of_control(shape)},
+                .update = update.value_or(update_of_control(shape))},
                initial, quantization, block);
 }
 
@@ -55,27 +64,28 @@ ParameterId Declarations::head(const std::string& name, const Shape& shape, Upda
                {InitDist::constant, 0}, Quantization::int8);
 }
 
-std::vector<BlockMatrices> Declarations::bank(const std::string& name, std::int64_t blocks,
+std::vector<BlockMatrices> Declarations::bank(const std::string& name,
+                                              const std::vector<std::int64_t>& blocks,
                                               const Shape& shape, const std::vector<Kind>& kinds,
                                               const std::optional<Update>& update) {
   const auto count = std::ssize(kinds);
   Declaration bank{.name = name,
-                   .shape = {count * blocks, shape[0], shape[1]},
+                   .shape = {count * std::ssize(blocks), shape[0], shape[1]},
                    .update = update.value_or(Update::muon_by_shape(shape[0], shape[1]))};
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    auto matrix = i;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    auto matrix = static_cast<std::int64_t>(i);
     for (const auto& kind : kinds) {
-      bank.parts.push_back({.name = fmt::format("blocks.{}.{}.weight", i, kind.name),
+      bank.parts.push_back({.name = fmt::format("blocks.{}.{}.weight", blocks[i], kind.name),
                             .initial = kind.initial,
                             .quantization = Quantization::int6,
-                            .block = i,
+                            .block = blocks[i],
                             .matrix = matrix});
-      matrix += blocks;
+      matrix += std::ssize(blocks);
     }
   }
   const auto id = add(std::move(bank));
   std::vector<BlockMatrices> matrices;
-  for (std::int64_t kind = 0; kind < count; ++kind) matrices.push_back({id, kind, count});
+  for (std::int64_t kind = 0; kind < count; ++kind) matrices.push_back({id, kind, count, blocks});
   return matrices;
 }
 

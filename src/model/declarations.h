@@ -25,14 +25,19 @@ struct Declaration {
   std::vector<DeclaredPart> parts{};
 };
 
-// The matrices of one kind, one a block, in a bank that has `kinds` of them, one after the other.
+// The matrices of one kind, one of each of these blocks, in a bank that has `kinds` of them, one
+// after the other.
 struct BlockMatrices {
   ParameterId bank;
   std::int64_t kind = 0, kinds = 1;
+  std::vector<std::int64_t> blocks{};  // ascending
 
-  // A block's among the bank's parts, which are block by block.
+  std::int64_t count() const { return std::ssize(blocks); }
+  // Where a block's matrix is among them; nothing where it has none.
+  std::optional<std::int64_t> place(std::int64_t block) const;
+  // Where a block's matrix, which it has, is among the bank's parts: these are block by block.
   std::size_t part(std::int64_t block) const {
-    return static_cast<std::size_t>(block * kinds + kind);
+    return static_cast<std::size_t>(*place(block) * kinds + kind);
   }
 };
 
@@ -41,7 +46,7 @@ struct BlockMatrices {
 class Declarations {
  public:
   using Shape = std::vector<std::int64_t>;
-  // One matrix of each block, "blocks.i.NAME.weight".
+  // A matrix of a block, "blocks.i.NAME.weight".
   struct Kind {
     const char* name;
     Initial initial;
@@ -52,18 +57,20 @@ class Declarations {
   // From `inputs` to `outputs` channels; none where they are equal.
   ParameterId projection(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names
-  // it.
-  ParameterId control(const std::string& name, const Shape& shape, Initial initial);
+  // it, unless `update` is given.
+  ParameterId control(const std::string& name, const Shape& shape, Initial initial,
+                      const std::optional<Update>& update = {});
   // Mixes that are AdamW's and kept in fp32, whatever the patterns name.
   ParameterId mix(const std::string& name, const Shape& shape, Initial initial);
   // A control of a block, "blocks.i.NAME".
   ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
-                       Initial initial, Quantization quantization);
+                       Initial initial, Quantization quantization,
+                       const std::optional<Update>& update = {});
   ParameterId head(const std::string& name, const Shape& shape, Update update, bool exported);
-  // [kinds·blocks, rows, columns], updated as Update::muon_by_shape() says unless `update` is
-  // given.
-  std::vector<BlockMatrices> bank(const std::string& name, std::int64_t blocks, const Shape& shape,
-                                  const std::vector<Kind>& kinds,
+  // [kinds·blocks, rows, columns], of these blocks, ascending; updated as Update::muon_by_shape()
+  // says unless `update` is given.
+  std::vector<BlockMatrices> bank(const std::string& name, const std::vector<std::int64_t>& blocks,
+                                  const Shape& shape, const std::vector<Kind>& kinds,
                                   const std::optional<Update>& update = {});
 
   std::vector<Declaration> take() { return std::move(all_); }

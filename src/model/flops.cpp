@@ -8,21 +8,24 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
   const auto& shape = plan.shape;
   const double dim = static_cast<double>(shape.dim);
   const double kv_dim = static_cast<double>(shape.kv_heads * shape.head_dim);
-  const double block =
-      2 * dim * dim + 2 * dim * kv_dim + 2 * dim * static_cast<double>(shape.hidden);
-  const double visits = static_cast<double>(pass.visits.size());
+  const double attention_matrices = 2 * dim * dim + 2 * dim * kv_dim;
+  const double mlp_matrices = 2 * dim * static_cast<double>(shape.hidden);
+  double matrices = 0;
   const double heads = static_cast<double>(shape.vocab) * dim *
                        static_cast<double>(1 + plan.head.multi_token.size());
   // Twice the keys that a query sees on average: n, with a window of w ones 2w − w²/n.
   double keys = 0;
   for (const auto& visit : pass.visits) {
+    matrices += mlp_matrices;
+    if (!visit.attends) continue;
+    matrices += attention_matrices;
     const auto seen = visit.window > 0 ? std::min(visit.window, context) : context;
     const double n = static_cast<double>(context), w = static_cast<double>(seen);
     keys += 2 * w - w * w / n;
   }
   // q·kᵀ and p·v, forward and twice backward.
   const double attention = 6 * dim * keys;
-  return 6 * (visits * block + heads) + attention;
+  return 6 * (matrices + heads) + attention;
 }
 
 }  // namespace tg

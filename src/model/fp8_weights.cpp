@@ -16,13 +16,14 @@ struct Kind {
   const char* name;
   bool Fp8Parts::*part;
   Weight BlockWeights::*matrix;
+  BlockMatrices MatricesPlan::*of;
 };
 // In the order of their products' scales: first those in FP8.
 std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
-  std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv},
-                             {"out", &Fp8Parts::out, &BlockWeights::out},
-                             {"up", &Fp8Parts::mlp, &BlockWeights::up},
-                             {"down", &Fp8Parts::mlp, &BlockWeights::down}}};
+  std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv, &MatricesPlan::queries},
+                             {"out", &Fp8Parts::out, &BlockWeights::out, &MatricesPlan::out},
+                             {"up", &Fp8Parts::mlp, &BlockWeights::up, &MatricesPlan::up},
+                             {"down", &Fp8Parts::mlp, &BlockWeights::down, &MatricesPlan::down}}};
   std::ranges::stable_partition(kinds, [&](const Kind& kind) { return parts.*kind.part; });
   return kinds;
 }
@@ -38,21 +39,23 @@ std::vector<std::string> products_of(const Plan& plan, const Fp8Parts& parts, bo
   return names;
 }
 
-Weight of_block(const Weight& bank, std::int64_t block) {
-  return {bank.value[block], bank.gradient.defined() ? bank.gradient[block] : bank.gradient};
+Weight matrix_at(const Weight& bank, std::optional<std::int64_t> place) {
+  if (!place) return {};
+  return {bank.value[*place], bank.gradient.defined() ? bank.gradient[*place] : bank.gradient};
 }
 
 }  // namespace
 
-BlockWeights BlockWeights::of_block(std::int64_t block) const {
-  return {tg::of_block(qkv, block), tg::of_block(out, block), tg::of_block(up, block),
-          tg::of_block(down, block)};
+BlockWeights BlockWeights::of_block(const MatricesPlan& matrices, std::int64_t block) const {
+  return {matrix_at(qkv, matrices.queries.place(block)), matrix_at(out, matrices.out.place(block)),
+          matrix_at(up, matrices.up.place(block)), matrix_at(down, matrices.down.place(block))};
 }
 
 Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
                        const Weight& head, const Logits& logits)
     : head_(head) {
-  for (const auto& visit : plan.all_visits()) visits_.push_back(banks.of_block(visit.block));
+  for (const auto& visit : plan.all_visits())
+    visits_.push_back(banks.of_block(plan.matrices, visit.block));
   if (!numerics.fp8.any()) return;
   const bool has_head = plan.head.weight || logits.columns >= kMinFusedColumns;
   const auto products = products_of(plan, numerics.fp8, has_head);
@@ -69,17 +72,19 @@ Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWe
 
 void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted) {
   std::int64_t product = 0;
-  for (const auto& [name, part, matrix] : kinds_of(wanted)) {
+  for (const auto& [name, part, matrix, of] : kinds_of(wanted)) {
     if (!(wanted.*part)) break;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     banks_.push_back({(banks.*matrix).value, bank});
     for (const auto& visit : plan.all_visits()) {
-      (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
-          .value = bank.value[visit.block],
-          .transposed = bank.transposed[visit.block],
-          .scale = bank.scale[visit.block],
-          .input = scales_.input(product),
-          .output_gradient = scales_.output_gradient(product)};
+      if (const auto place = (plan.matrices.*of).place(visit.block)) {
+        (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
+            .value = bank.value[*place],
+            .transposed = bank.transposed[*place],
+            .scale = bank.scale[*place],
+            .input = scales_.input(product),
+            .output_gradient = scales_.output_gradient(product)};
+      }
       ++product;
     }
   }

@@ -11,13 +11,15 @@
 
 namespace tg {
 
-// The matrices of one block, or of all: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM, with
-// the values' rows times their weight in a value residual; out [D, heads·hd] with its rows times
-// attn_scale, up [H, D], down [D, H] with its rows times mlp_scale. All sizes are compute_sizes().
+// The matrices of one block, or banks of those that blocks have: qkv [(heads + 2·KV)·hd, D],
+// concatenated for one GEMM, with the values' rows times their weight in a value residual; out [D,
+// heads·hd] with its rows times attn_scale, up [H, D], down [D, H] with its rows times mlp_scale.
+// All sizes are compute_sizes().
 struct BlockWeights {
   Weight qkv, out, up, down;
 
-  BlockWeights of_block(std::int64_t block) const;  // of all blocks' [blocks, …]
+  // A block's, of banks [matrices, …]; undefined what it does not have.
+  BlockWeights of_block(const MatricesPlan& matrices, std::int64_t block) const;
   BlockWeights frozen() const { return {qkv.frozen(), out.frozen(), up.frozen(), down.frozen()}; }
 };
 

@@ -48,7 +48,7 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
                      .to(numerics_.compute)
                      .expand({batch, tokens, sizes_.dim});
   const bool fp8 = fp8_parts().any();
-  const auto visit = trunk_.choose_kernels(pass().visits.front(), x, context, fp8);
+  const auto visit = trunk_.choose_kernels(pass(), x, context, fp8);
   const auto head = choose_linear_cross_entropy(x.flatten(0, 1), trunk_.head(sizes_.vocab, fp8),
                                                 plan_.head.softcap);
   return fmt::format("norm:{} qkv:{} out:{} mlp:{} head:{}", kernel_name(choose_residual_norm(x)),
@@ -149,8 +149,9 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
                      options.requires_grad(false));
   };
   cache.visits.resize(plan_.all_visits().size());
-  for (const auto& visit : this->pass().visits)
-    cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
+  for (const auto& visit : this->pass().visits) {
+    if (visit.attends) cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
+  }
   return cache;
 }
 

@@ -21,7 +21,9 @@ class Generator {
   // torch.nn.Linear's default for `shape` of a layer with this many inputs: Kaiming uniform with
   // a = √5, that is ±1/√inputs.
   at::Tensor linear(at::IntArrayRef shape, std::int64_t inputs) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
+    return uniform(shape, 1.0 / std::sqrt(static_cast<double>(inputs)));
+  }
+  at::Tensor uniform(at::IntArrayRef shape, double bound) {
     return buffer(shape).uniform_(-bound, bound, generator_);
   }
   // torch.nn.init.orthogonal_: QR of a normal draw, taken the taller way, with R's diagonal
@@ -50,7 +52,7 @@ class Generator {
 void set_constants(const ParameterTable& table) {
   for (const auto& row : table.rows()) {
     for (const auto& part : row.parts) {
-      const auto& [dist, number] = part.initial;
+      const auto& [dist, number, transposed] = part.initial;
       part.value.fill_(dist == InitDist::constant ? number : 0.0);
       if (dist == InitDist::first_row) part.value.select(0, 0).fill_(number);
     }
@@ -60,7 +62,7 @@ void set_constants(const ParameterTable& table) {
 // Of what a constructor draws only that stays that the part asks for.
 void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
-  const auto& [dist, number] = part.initial;
+  const auto& [dist, number, transposed] = part.initial;
   const auto& value = part.value;
   const auto shape = value.sizes();
   switch (draw.as) {
@@ -78,6 +80,10 @@ void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
     case Draw::As::initial:
       if (dist == InitDist::normal) value.copy_(generator.normal(shape, number));
       if (dist == InitDist::orthogonal) value.copy_(generator.orthogonal(shape[0], shape[1]));
+      if (dist == InitDist::uniform) {
+        const auto drawn = generator.uniform(transposed ? value.t().sizes() : shape, number);
+        value.copy_(transposed ? drawn.t() : drawn);
+      }
       break;
   }
 }

@@ -30,6 +30,10 @@ ResidualNorm Layer::norm_for_attention(const MixTerms& terms, std::size_t keep) 
   return residual_norm(terms, norm(kernels_.attention_input, weights_.qkv), keep);
 }
 
+ResidualNorm Layer::norm_for_mlp(const MixTerms& terms, std::size_t keep) const {
+  return residual_norm(terms, norm(kernels_.mlp_input, weights_.up), keep);
+}
+
 NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
   // Rows that are scored are taken of written ones.
   const auto mlp_input = pass_.scored(visit_) ? NormedForm::written : kernels_.mlp_input;
@@ -99,10 +103,11 @@ bool Layers::recomputes_blocks() const {
 VisitKernels Layers::choose_kernels(const Visit& visit, const at::Tensor& x,
                                     const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
-  const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
   const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
   const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
   const auto feeds = mlp_input(mlp);
+  if (!visit.attends) return {.mlp = mlp, .mlp_input = feeds};
+  const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
@@ -111,15 +116,16 @@ VisitKernels Layers::choose_kernels(const Visit& visit, const at::Tensor& x,
           .mlp_input = feeds};
 }
 
-at::Tensor Layers::value_embedding(const at::Tensor& ids_bt) const {
-  const auto table = table_[plan_.value_embedding.table];
-  return table.defined() ? embedding_lookup(table, ids_bt).to(numerics_.compute) : table;
+at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt) const {
+  if (!table) return {};
+  return embedding_lookup(table_[table], ids_bt).to(numerics_.compute);
 }
 
 at::Tensor Layers::visit_values(const Visit& visit, const at::Tensor& embedded) const {
   if (!visit.value_scale) return {};
   const auto& plan = plan_.value_embedding;
-  const auto scale = table_[plan.scale] * table_[visit.value_scale];
+  const auto own = table_[visit.value_scale];
+  const auto scale = plan.scale ? table_[plan.scale] * own : own;
   const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
   if (!plan.projection) {
     // In fp32, as the scale's gradient, a sum over all tokens.

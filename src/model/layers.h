@@ -29,6 +29,9 @@ class Layer {
 
   // The sum of `terms` and its norm, for attention; `keep` as in residual_norm().
   ResidualNorm norm_for_attention(const MixTerms& terms, std::size_t keep = 0) const;
+  // The sum of `terms` and its norm, for the MLP of a visit without attention, which is not the
+  // last one.
+  ResidualNorm norm_for_mlp(const MixTerms& terms, std::size_t keep = 0) const;
   // The lanes of `terms` and their norms, of the first for attention and of the second for the MLP.
   NormedLanes norm_lanes(const LaneTerms& terms) const;
   // Before the output projection. `values` [B, T, KV·hd] are added to the own; first_v are the
@@ -75,8 +78,9 @@ class Layers {
   // The kernels of a visit of rows like x [B, T, D], with gradients or without as autograd is now.
   VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
                               const PassInputs& pass) const;
-  // The shared value embedding of ids [B, T] → [B, T, VE_DIM], or undefined.
-  at::Tensor value_embedding(const at::Tensor& ids_bt) const;
+  // The rows of a table of value embeddings [V, channels] for ids [B, T] → [B, T, channels]; none:
+  // undefined.
+  at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt) const;
   // A visit's projection of that embedding [B, T, KV·hd], or undefined.
   at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
   // For the head.

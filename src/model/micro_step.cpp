@@ -9,11 +9,14 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
               {[this, &model, mode] {
                  auto of_part = mode;
                  of_part.scale /= static_cast<double>(parts_);
+                 const auto tokens = static_cast<double>(batch_.inputs.numel() * parts_);
+                 const double unit = model.plan().head.sums_over_tokens ? tokens : 1;
+                 of_part.scale *= unit;
                  history_ =
                      model.loss(batch_.inputs, batch_.targets, of_part, documents_of(batch_));
                  const auto loss = history_.detach();
                  if (!loss_.defined()) loss_ = at::empty_like(loss);
-                 loss_.copy_(loss);
+                 loss_.copy_(unit == 1 ? loss : loss / unit);
                },
                [this] {
                  history_.backward();

@@ -19,7 +19,7 @@ struct Numerics {
   ActivationRecompute recompute = ActivationRecompute::off;
   Fp8Parts fp8{};                // products that passes compute in FP8 where they ask for it
   bool has_fp8 = false;          // else they do so in `compute`, and the scales stay as they are
-  std::int64_t step_tokens = 1;  // that a training step's loss is the mean of; for FP8
+  std::int64_t step_tokens = 1;  // what a token's loss is divided by in a step's; for FP8
   std::int64_t bos_id = 0;       // begins a document, before which the smear gate is closed
 };
 

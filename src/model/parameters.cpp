@@ -53,9 +53,9 @@ bool ParameterTable::is_control(const std::string& name) const {
                      [&](const std::string& pattern) { return contains(name, pattern); });
 }
 
-std::vector<std::string> ParameterTable::pattern_notices() const {
+std::vector<std::string> ParameterTable::pattern_notices(
+    const std::vector<std::string>& usual) const {
   std::vector<std::string> unmatched, left_to_muon, lines;
-  const auto& usual = default_control_patterns();
   for (const auto& pattern : control_patterns_) {
     const bool known = is_in(usual, pattern);
     const bool found = std::any_of(rows_.begin(), rows_.end(), [&](const Parameter& row) {
@@ -65,7 +65,10 @@ std::vector<std::string> ParameterTable::pattern_notices() const {
   }
   for (const auto& row : rows_) {
     const bool bank = row.value.dim() == 3;
-    if (row.update.by_matrix() && !bank) left_to_muon.push_back(row.name);
+    const bool named = std::any_of(usual.begin(), usual.end(), [&](const std::string& pattern) {
+      return contains(row.name, pattern);
+    });
+    if (row.update.by_matrix() && !bank && named) left_to_muon.push_back(row.name);
   }
   if (!unmatched.empty()) {
     lines.push_back(fmt::format("CONTROL_TENSOR_NAME_PATTERNS: no parameter's name contains {}",

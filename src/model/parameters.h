@@ -73,10 +73,12 @@ enum class InitDist {
   torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
   normal,         // standard deviation `number`
   orthogonal,     // as torch.nn.init.orthogonal_
+  uniform,        // within ±`number`
 };
 struct Initial {
   InitDist dist;
   double number = 0;
+  bool transposed = false;  // a uniform draw is of the script's matrix [columns, rows]
 };
 
 // A row of the table, as its declaration returned it (declarations.h). By default: none.
@@ -133,9 +135,10 @@ class ParameterTable {
 
   // Whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;
-  // What the user may not have meant by other patterns than the default ones, a line each: patterns
-  // that no name contains, and matrices that they leave to Muon.
-  std::vector<std::string> pattern_notices() const;
+  // What the user may not have meant by other patterns than `usual`, the recipe's, a line each:
+  // patterns that no name contains, and matrices that `usual` names and they leave to Muon.
+  std::vector<std::string> pattern_notices(
+      const std::vector<std::string>& usual = default_control_patterns()) const;
 
  private:
   std::vector<std::string> control_patterns_;

@@ -15,8 +15,9 @@
 namespace tg {
 
 struct PassInputs {
-  RopeTable rope{};  // of the inputs' positions
-  bool fp8 = false;  // with the products in FP8 that there are
+  RopeTable rope{};     // of the inputs' positions
+  at::Tensor q_gain{};  // [heads] fp32, a constant of all visits; undefined: the blocks' own
+  bool fp8 = false;     // with the products in FP8 that there are
   // The positions that are scored, if not all: the last visit's queries, attention output and MLP
   // serve no others. Never in passes with gradients.
   std::optional<Positions> only{};

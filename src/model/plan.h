@@ -4,6 +4,7 @@
 // what a number of a layer means. A parameter that is none leaves its term out.
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -22,8 +23,9 @@ struct PassInputs;
 
 // The computation between the embedding and the head, of calls of `layers` (layers.h): from ids
 // [B, T] and the first block's input x0 [B, T, D] to the normed states that the head reads.
-using Flow = NormedInput (*)(const Layers& layers, const Pass& pass, const PassInputs& inputs,
-                             const at::Tensor& ids_bt, const at::Tensor& x0_btd);
+using Flow =
+    std::function<NormedInput(const Layers& layers, const Pass& pass, const PassInputs& inputs,
+                              const at::Tensor& ids_bt, const at::Tensor& x0_btd)>;
 
 // σ(W·x + b).
 struct Gate {
@@ -48,6 +50,7 @@ struct EmbeddingPlan {
   ParameterId bigrams, bigram_projection, bigram_scale;
   ParameterId smear_gate;
   ParameterId gated_smear_weight, gated_smear_lambda;
+  bool smears_across_documents = false;  // the gated smear reads a token of another document, too
 };
 
 // What attention adds to its values where a visit says so:
@@ -73,6 +76,7 @@ struct BlockPlan {
   ParameterId mix;  // m of its input, [2, D] or [2]
   ParameterId q_gain;
   ParameterId attn_scale, mlp_scale;  // of what attention and the MLP add
+  ParameterId value_scale;            // [1], of attention's own values; not beside a value mix
   ValueMix value_mix;
   HeadGate head_gate;
   Gate update_gate;  // of all that the block adds
@@ -103,6 +107,7 @@ struct Visit {
   std::optional<std::int64_t> keep_input{};  // the slot in which x is kept for a later skip
 
   LaneMix lanes{};          // none: one lane, in which the MLP follows attention
+  bool attends = true;      // else the visit is its MLP alone
   std::int64_t window = 0;  // tokens that attention's queries see, the own included; 0: all before
   bool exclusive = false;   // attention subtracts the part along the own value
   ParameterId value_scale{};  // of the value embedding; none: without it
@@ -113,19 +118,32 @@ struct Visit {
 struct Pass {
   std::vector<Visit> visits{};
   std::int64_t slots = 0;  // of kept outputs
+  // Radians that each pair of a head's rotated channels turns from position to position,
+  // [rope_dims / 2] fp32 on the CPU; undefined: by the plan's rope_base.
+  at::Tensor rope_frequencies{};
+  double attention_scale = 0;  // of the scores q·k; 0: 1/√head_dim
 };
 
 // A part of a run in which every pass is the same.
 struct Stage {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  double from = 0;  // the share of the schedule after which it begins (schedule_share()), or kNever
+  // Below 1 the share of the schedule after which it begins (schedule_share()), else the step; or
+  // kNever.
+  double from = 0;
+  // No step trains in it: what is scored after the last step of the stage before it is.
+  bool evaluates_alone = false;
   Pass pass{};
   std::string title = "every pass";  // for people: "in recurrence"
   // The blocks of the encoder and of the decoder in their order, "[0, 1, 2]".
   std::string encoder{}, decoder{};
   // How the script's log names the beginning of a later stage and of its warm-up.
   std::string log_name{}, warm_up_log_name{};
+
+  // `share`: of the schedule that is done after `step` steps.
+  bool begun(std::int64_t step, double share) const {
+    return (from < 1 ? share : static_cast<double>(step)) >= from;
+  }
 };
 
 // What is normalised for the head where there are two lanes: their mean, or one of them.
@@ -139,6 +157,9 @@ struct HeadPlan {
   std::vector<ParameterId> multi_token{};
   double multi_token_weight = 0;
   FinalLane lane = FinalLane::mean;
+  // The unit of a step's gradients: its loss is the mean over micro-batches of the sum over their
+  // tokens; else of the mean over their tokens.
+  bool sums_over_tokens = false;
 };
 
 struct Plan {
@@ -168,6 +189,11 @@ struct Plan {
     const auto begins = [](const Stage& stage) { return stage.from != Stage::kNever; };
     const auto last = std::find_if(stages.rbegin(), stages.rend(), begins);
     return stages.rend() - last - 1;
+  }
+  // What is scored after the last step of a run that ended in `stage`.
+  std::int64_t scored_stage(std::int64_t stage) const {
+    const auto next = static_cast<std::size_t>(stage + 1);
+    return next < stages.size() && stages[next].evaluates_alone ? stage + 1 : stage;
   }
 };
 

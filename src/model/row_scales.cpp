@@ -36,7 +36,8 @@ at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table) {
 }
 
 RowScales value_scales(const Plan& plan, const ParameterTable& table) {
-  RowScales scales;
+  auto scales = output_scales(plan, table, &BlockPlan::value_scale);
+  if (!scales.empty()) return scales;
   const auto& visits = plan.all_visits();
   const auto first = visits.front().block;
   for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {

@@ -28,8 +28,8 @@ RowScales output_scales(const Plan& plan, const ParameterTable& table,
 // Of a visit's own values in a value residual, [], where it is not the first one: WeightCopies has
 // it in the projection, what is added to that takes it by itself.
 at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table);
-// Of the blocks' own values in a value residual. The first visit's values are its own alone: there
-// s is 1.
+// What the blocks multiply their own values by: value_scale, or the own weight of a value residual.
+// The first visit of a residual has its own values alone: there s is 1.
 RowScales value_scales(const Plan& plan, const ParameterTable& table);
 
 }  // namespace tg

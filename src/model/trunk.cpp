@@ -1,6 +1,7 @@
 #include "model/trunk.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "ops/embedding/bigram_hash.h"
@@ -19,16 +20,19 @@ Trunk::Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& pl
       weights_(weights),
       layers_(plan, sizes, table, weights, numerics) {}
 
-const RopeTable& Trunk::rope_table(std::int64_t seq_len, std::int64_t context,
+const RopeTable& Trunk::rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
                                    at::Device device) const {
-  const std::pair key(seq_len, context);
+  const auto& frequencies = visits.rope_frequencies;
+  const void* const own = frequencies.defined() ? frequencies.const_data_ptr() : nullptr;
+  const std::tuple key(own, seq_len, context);
   const auto found = rope_tables_.find(key);
   if (found != rope_tables_.end()) return found->second;
   const RopeOptions options{.dims = plan_.shape.rope_dims,
                             .base = plan_.rope_base,
                             .bf16_frequencies = numerics_.record_quirks,
                             .context = context,
-                            .trained = numerics_.rope.trained};
+                            .trained = numerics_.rope.trained,
+                            .frequencies = frequencies};
   auto [cos, sin] = make_rope_table(seq_len, options, numerics_.compute, at::kCPU);
   // The other channels of a padded half are rotated by 0: cos 1, sin 0.
   if (const auto added = sizes_.half_rope_dims - cos.size(1); added > 0) {
@@ -39,7 +43,7 @@ const RopeTable& Trunk::rope_table(std::int64_t seq_len, std::int64_t context,
   return rope_tables_.emplace(key, RopeTable{cos.to(device), sin.to(device)}).first->second;
 }
 
-RopeTable Trunk::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
+RopeTable Trunk::rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
                            std::int64_t context) const {
   const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
@@ -48,10 +52,23 @@ RopeTable Trunk::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
   if (pass.documents) own = pass.documents->longest;
   if (numerics_.rope.by_row) own = row;
   const auto spanned = std::max({numerics_.rope.longest, own, context});
-  const auto& whole = rope_table(row, spanned, inputs_bt.device());
+  const auto& whole = rope_table(visits, row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
   return {of_inputs(whole.cos), of_inputs(whole.sin)};
+}
+
+at::Tensor Trunk::q_gain(const Pass& visits, at::Device device) const {
+  if (visits.attention_scale == 0) return {};
+  auto& gain = q_gains_[visits.attention_scale];
+  if (!gain.defined()) {
+    const auto& [vocab, dim, heads, kv_heads, head_dim, rope_dims, hidden] = plan_.shape;
+    const double by_default = 1 / std::sqrt(static_cast<double>(head_dim));
+    const auto dtype = numerics_.compute == at::kDouble ? at::kDouble : at::kFloat;
+    gain = at::full({heads}, visits.attention_scale / by_default,
+                    at::TensorOptions(device).dtype(dtype));
+  }
+  return gain;
 }
 
 at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const PassInputs& pass) const {
@@ -82,23 +99,26 @@ at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const at::Tensor& document_
       bigram = linear(bigram, {pad_to(weight, {sizes_.dim, weight.size(1)}), {}});
     }
   }
-  return token_embedding({.table_vd = pad_last(table_[plan.tokens], sizes_.dim),
-                          .ids_bt = inputs_bt,
-                          .bigram_btd = pad_last(bigram, sizes_.dim),
-                          .bigram_scale = table_[plan.bigram_scale],
-                          .smear_gate_d = pad_last(table_[plan.smear_gate], sizes_.dim),
-                          .channels = plan_.shape.dim,
-                          .dtype = numerics_.compute,
-                          .gated_smear = {.weight_1w = table_[plan.gated_smear_weight],
-                                          .lambda_1 = table_[plan.gated_smear_lambda],
-                                          .bos_id = numerics_.bos_id},
-                          .table_gradient_vd = weights_.table_gradient(),
-                          .document_ends_bt = document_ends_bt});
+  return token_embedding(
+      {.table_vd = pad_last(table_[plan.tokens], sizes_.dim),
+       .ids_bt = inputs_bt,
+       .bigram_btd = pad_last(bigram, sizes_.dim),
+       .bigram_scale = table_[plan.bigram_scale],
+       .smear_gate_d = pad_last(table_[plan.smear_gate], sizes_.dim),
+       .channels = plan_.shape.dim,
+       .dtype = numerics_.compute,
+       .gated_smear = {.weight_1w = table_[plan.gated_smear_weight],
+                       .lambda_1 = table_[plan.gated_smear_lambda],
+                       .bos_id =
+                           plan.smears_across_documents ? SmearGate::kNoBos : numerics_.bos_id},
+       .table_gradient_vd = weights_.table_gradient(),
+       .document_ends_bt = document_ends_bt});
 }
 
 NormedInput Trunk::final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                                 std::int64_t context) const {
-  pass.rope = rope_rows(inputs_bt, pass, context);
+  pass.rope = rope_rows(visits, inputs_bt, pass, context);
+  pass.q_gain = q_gain(visits, inputs_bt.device());
   auto x0 = embed(inputs_bt, pass);
   // Adapters have gradients where nothing before them has: as in training, all that is after x0
   // then has one.
@@ -113,10 +133,12 @@ Weight Trunk::head(std::int64_t rows, bool fp8) const {
   return {pad_to(table_[plan_.embedding.tokens], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
-VisitKernels Trunk::choose_kernels(const Visit& visit, const at::Tensor& x, std::int64_t context,
+VisitKernels Trunk::choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
                                    bool fp8) const {
-  return layers_.choose_kernels(visit, x,
-                                {.rope = rope_table(x.size(1), context, x.device()), .fp8 = fp8});
+  return layers_.choose_kernels(visits.visits.front(), x,
+                                {.rope = rope_table(visits, x.size(1), context, x.device()),
+                                 .q_gain = q_gain(visits, x.device()),
+                                 .fp8 = fp8});
 }
 
 }  // namespace tg

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "model/inference.h"
 #include "model/layers.h"
@@ -23,16 +23,16 @@ class Trunk {
         const ParameterTable& table, const WeightCopies& weights);
 
   // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
-  // RoPE is that of numerics.rope, where attention spans T tokens, those of a document, or the
-  // cache's context; and at least `context`.
+  // RoPE is the pass's own, or that of numerics.rope, where attention spans T tokens, those of a
+  // document, or the cache's context; and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table and
   // not padded once for all passes.
   Weight head(std::int64_t rows, bool fp8 = false) const;
-  // Of a visit whose rows are like those of x [B, T, D], with gradients or without as autograd is
-  // now; `context`: that attention spans.
-  VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x, std::int64_t context,
+  // What computes the first of these visits on rows like x [B, T, D], with gradients or without as
+  // autograd is now; `context`: what attention spans.
+  VisitKernels choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
                               bool fp8) const;
 
  private:
@@ -42,10 +42,13 @@ class Trunk {
   // The inputs of a pass, which the ids of its cache precede.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
   // `context`: that attention spans.
-  const RopeTable& rope_table(std::int64_t seq_len, std::int64_t context, at::Device device) const;
+  const RopeTable& rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
+                              at::Device device) const;
   // Of the inputs' positions.
-  RopeTable rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
+  RopeTable rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
+  // What makes 1/√head_dim of attention the pass's own scale; undefined where it has none.
+  at::Tensor q_gain(const Pass& visits, at::Device device) const;
 
   const Numerics& numerics_;
   const ComputeSizes& sizes_;
@@ -53,7 +56,9 @@ class Trunk {
   const ParameterTable& table_;
   const WeightCopies& weights_;
   const Layers layers_;
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
+  // By arguments, passes by their frequencies.
+  mutable std::map<std::tuple<const void*, std::int64_t, std::int64_t>, RopeTable> rope_tables_;
+  mutable std::map<double, at::Tensor> q_gains_;  // by scale
 };
 
 }  // namespace tg

@@ -9,19 +9,20 @@ WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const 
     : numerics_(numerics) {
   const at::NoGradGuard no_grad;
   const auto sizes = compute_sizes(plan.shape, numerics.padding);
-  const auto blocks = std::ssize(plan.blocks);
   const auto& matrices = plan.matrices;
   BlockWeights banks;
   banks.qkv = make_qkv(plan, table, sizes);
   banks.out = make_copy(source_of(table, matrices.out),
-                        {blocks, sizes.dim, plan.shape.heads * sizes.head_dim},
+                        {matrices.out.count(), sizes.dim, plan.shape.heads * sizes.head_dim},
                         {2, plan.shape.heads, sizes.v_runs}, Kind::bank,
                         output_scales(plan, table, &BlockPlan::attn_scale));
-  banks.up =
-      make_copy(source_of(table, matrices.up), {blocks, sizes.hidden, sizes.dim}, {}, Kind::bank);
-  banks.down = make_copy(source_of(table, matrices.down), {blocks, sizes.dim, sizes.hidden}, {},
-                         Kind::bank, output_scales(plan, table, &BlockPlan::mlp_scale));
-  for (std::int64_t i = 0; i < blocks; ++i) blocks_.push_back(banks.of_block(i));
+  banks.up = make_copy(source_of(table, matrices.up),
+                       {matrices.up.count(), sizes.hidden, sizes.dim}, {}, Kind::bank);
+  banks.down =
+      make_copy(source_of(table, matrices.down), {matrices.down.count(), sizes.dim, sizes.hidden},
+                {}, Kind::bank, output_scales(plan, table, &BlockPlan::mlp_scale));
+  for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i)
+    blocks_.push_back(banks.of_block(matrices, i));
   if (plan.head.weight) {
     head_ = make_head(table[plan.head.weight], sizes);
   } else {
@@ -37,10 +38,10 @@ WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const 
 
 Weight WeightCopies::make_qkv(const Plan& plan, const ParameterTable& table,
                               const ComputeSizes& sizes) {
-  const auto blocks = std::ssize(plan.blocks);
   const auto heads = plan.shape.heads, kv_heads = plan.shape.kv_heads;
   const auto queries = source_of(table, plan.matrices.queries);
-  const std::vector<std::int64_t> shape{blocks, (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
+  const std::vector<std::int64_t> shape{plan.matrices.queries.count(),
+                                        (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
   Weight qkv{at::zeros(shape, queries.value.options().dtype(numerics_.compute)), {}};
   if (queries.gradient.defined()) {
     qkv.gradient = at::zeros(shape, queries.gradient.options());

@@ -105,7 +105,7 @@ std::optional<ModelRecord> stored_record(const std::string& file,
 
 ModelRecord inferred_record(const Settings& settings, const Plan& plan, const ModelPath& model) {
   const auto& averaging = settings.averaging;
-  const auto last = plan.last_stage();
+  const auto last = plan.scored_stage(plan.last_stage());
   const bool keeps_qat = settings.ttt.ttt_enabled && settings.runtime.record_quirks &&
                          !averaging.qat_enabled && averaging.late_qat_threshold > 0;
   ModelRecord record{.recipe = std::string(choice_name(settings.model.recipe)),
@@ -134,7 +134,7 @@ ModelRecord inferred_record(const Settings& settings, const Plan& plan, const Mo
 }
 
 std::int64_t stage_to_compute(const Plan& plan, const ModelRecord& record) {
-  const auto last = plan.last_stage();
+  const auto last = plan.scored_stage(plan.last_stage());
   if (last == 0) return 0;
   REQUIRE(record.stage <= last, ExitCode::config,
           "the model is in stage {}, and the settings have stages 0 to {} (RECIPE={} trained it); "

@@ -1,71 +1,13 @@
 #include "recipes/gpt_flow.h"
 
 #include <cassert>
-#include <functional>
-#include <memory>
 #include <utility>
-#include <vector>
 
-#include "model/layers.h"
-#include "model/recompute.h"
+#include "recipes/stream.h"
 
 namespace tg {
 
 namespace {
-
-// What one visit of a block passes to the next.
-struct Stream {
-  at::Tensor x0{};  // [B, T, D] as terms, skip and input are; the first visit's input
-  // The last visit's output as terms, which the next norm's kernel adds: their sum, or the two
-  // lanes that the weights [2, 4] make of lane 0, lane 1, attention and MLP.
-  MixTerms terms{};
-  MixWeight lane_weights{};
-  at::Tensor skip{};     // an earlier output that the next visit adds, or undefined
-  at::Tensor values{};   // [B, T, KV·hd], the next visit's value embedding, or undefined
-  at::Tensor first_v{};  // [B, T, KV, hd], the first visit's values, or undefined
-  at::Tensor input{};    // the last visit's input x, where the plan keeps it, else undefined
-
-  // Calls f with each of its tensors; the weights are the model's. x0 is before the terms: where
-  // they are one tensor, autograd adds the gradients of recomputed()'s inputs in this order, as it
-  // does without it.
-  template <class F>
-  void for_each_tensor(F&& f) {
-    f(x0);
-    for (auto& term : terms) f(term.tensor);
-    for (auto* x : {&skip, &values, &first_v, &input}) f(*x);
-  }
-};
-
-std::vector<at::Tensor> tensors_of(Stream stream) {
-  std::vector<at::Tensor> tensors;
-  stream.for_each_tensor([&](const at::Tensor& x) { tensors.push_back(x); });
-  return tensors;
-}
-
-Stream with_tensors(Stream stream, const std::vector<at::Tensor>& tensors) {
-  std::size_t i = 0;
-  stream.for_each_tensor([&](at::Tensor& x) { x = tensors[i++]; });
-  return stream;
-}
-
-// All but its tensors, which would live as long as it does.
-Stream form_of(Stream stream) {
-  stream.for_each_tensor([](at::Tensor& x) { x.reset(); });
-  return stream;
-}
-
-// visit(in) by recomputed() of model/recompute.h.
-Stream recomputed_visit(std::function<Stream(const Stream&)> visit, const Stream& in) {
-  const auto form = std::make_shared<Stream>();  // of the result
-  const auto out = recomputed(
-      [visit = std::move(visit), from = form_of(in), form](const std::vector<at::Tensor>& tensors) {
-        const auto result = visit(with_tensors(from, tensors));
-        *form = form_of(result);
-        return tensors_of(result);
-      },
-      tensors_of(in));
-  return with_tensors(*form, out);
-}
 
 // m0 and m1 of the visit's block, [2, D] or [2].
 at::Tensor mix_of(const Layers& layers, const Visit& visit) {
@@ -136,14 +78,9 @@ Stream visit_in_two_lanes(const Layers& layers, const Layer& layer, const Stream
           .first_v = attended.first_v};
 }
 
-Stream flow_through(const Layers& layers, const Visit& visit, const Stream& in,
-                    const PassInputs& pass) {
-  const auto run = [&layers, &visit, pass](const Stream& from) {
-    const Layer layer(layers, visit, pass, from.x0);
-    return visit.lanes.residual ? visit_in_two_lanes(layers, layer, from)
-                                : visit_in_one_lane(layers, layer, from);
-  };
-  return layers.recomputes_blocks() ? recomputed_visit(run, in) : run(in);
+Stream visit_flow(const Layers& layers, const Layer& layer, const Stream& in) {
+  return layer.visit().lanes.residual ? visit_in_two_lanes(layers, layer, in)
+                                      : visit_in_one_lane(layers, layer, in);
 }
 
 // The norm of what the last visit left, for the head.
@@ -162,19 +99,10 @@ NormedInput final_norm(const Layers& layers, Stream stream, const PassInputs& pa
 
 NormedInput gpt_flow(const Layers& layers, const Pass& pass, const PassInputs& inputs,
                      const at::Tensor& ids_bt, const at::Tensor& x0_btd) {
-  const auto embedded = layers.value_embedding(ids_bt);
-  Stream stream{.x0 = x0_btd, .terms = {{.tensor = x0_btd}}};
-  std::vector<at::Tensor> kept(static_cast<std::size_t>(pass.slots));
-  const auto slot = [&](std::int64_t i) -> at::Tensor& {
-    return kept[static_cast<std::size_t>(i)];
-  };
-  for (const auto& visit : pass.visits) {
-    if (visit.skip.slot) stream.skip = std::exchange(slot(*visit.skip.slot), {});
-    stream.values = layers.visit_values(visit, embedded);
-    stream = flow_through(layers, visit, stream, inputs);
-    if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
-  }
-  return final_norm(layers, std::move(stream), inputs);
+  const auto embedded = layers.value_embedding(layers.plan().value_embedding.table, ids_bt);
+  const auto values = [&](const Visit& visit) { return layers.visit_values(visit, embedded); };
+  auto out = run_visits(layers, pass, inputs, x0_btd, values, visit_flow);
+  return final_norm(layers, std::move(out.stream), inputs);
 }
 
 }  // namespace tg

@@ -1,5 +1,6 @@
 #pragma once
 #include "model/plan.h"
+#include "ops/gemm/normed_input.h"
 
 namespace tg {
 

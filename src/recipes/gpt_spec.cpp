@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <utility>
 
 #include "config/derived.h"
@@ -61,9 +62,11 @@ class GptSpec {
   void matrices() {
     const Initial drawn{recipe_.matrices};
     const auto hidden = mlp_hidden(config_);
+    std::vector<std::int64_t> blocks(static_cast<std::size_t>(layers_));
+    std::iota(blocks.begin(), blocks.end(), 0);
     const auto bank = [&](const char* name, const Shape& shape,
                           const std::vector<Declarations::Kind>& kinds) {
-      return declare_.bank(name, layers_, shape, kinds);
+      return declare_.bank(name, blocks, shape, kinds);
     };
     const auto qo = bank("qo_bank", {dim_, dim_}, {{"attn.c_q", drawn}, {"attn.proj", kZero}});
     const auto kv = bank("kv_bank", {kv_dim_, dim_}, {{"attn.c_k", drawn}, {"attn.c_v", drawn}});

@@ -25,6 +25,14 @@ struct ScoreLine {
   int digits;
 };
 
+// Weights that a script saved.
+struct ScriptWeights {
+  const char* script = nullptr;
+  // Gives them the names and shapes of the model → whether they were the script's. Null: it has the
+  // same.
+  bool (*rename)(NamedTensors& tensors) = nullptr;
+};
+
 struct Recipe {
   // Sets what the script has otherwise than the program's defaults.
   void (*set_defaults)(Settings& settings);
@@ -34,9 +42,13 @@ struct Recipe {
   bool warms_up_as_it_trains = false;
   // RECORD_QUIRKS=1: on several ranks the warm-up's rewind leaves the momentum of Muon's shards.
   bool keeps_warm_up_momentum = false;
+  // A validation before the first step of a stage is in that stage; else in the one before.
+  bool stage_precedes_validation = false;
+  bool has_transformers_model = true;  // modeling_train_gpt.py computes it
+  ScriptWeights script_weights{};
 };
 
-extern const Recipe kRecord, kSpeedrun, kLastRecord;
+extern const Recipe kRecord, kSpeedrun, kLastRecord, kSpeedrun43;
 
 // The recipe of settings whose RECIPE is resolved (resolved_recipe()).
 const Recipe& recipe_of(const Settings& settings);
@@ -45,6 +57,8 @@ inline ModelSpec model_spec(const Settings& settings) {
 }
 // For parse_settings().
 void set_recipe_defaults(RecipeChoice choice, Settings& settings);
+// What the recipe of `settings` has where nothing is given.
+Settings recipe_defaults(const Settings& settings);
 
 // The uninitialised parameters of `spec`, as make_parameters() of model/declarations.h, with
 // CONTROL_TENSOR_NAME_PATTERNS.

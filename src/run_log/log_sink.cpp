@@ -176,6 +176,10 @@ void LogSink::operator()(const LateQatStarted& event) const {
 }
 
 void LogSink::operator()(const StageStarted& event) const {
+  if (event.log_name.empty()) {
+    log_info("stage:{} step:{} frac:{:.3f}", event.facts.title, event.step, event.share);
+    return;
+  }
   log_info("{}:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", event.log_name, event.step,
            event.share, event.facts.encoder, event.facts.decoder);
 }

@@ -45,7 +45,8 @@ struct StepEnded {
     v("train_loss", loss, required(Unit::nats), "mean over all micro-batches and ranks");
     v("train_time_ms", elapsed_ms, required(Unit::ms), "so far; validation excluded");
     v("lr_scale", lr_scale, required(), "what the schedule multiplies the learning rates by");
-    v("grad_norm", grad_norm, Unit::none, "global, before clipping");
+    v("grad_norm", grad_norm, Unit::none,
+      "global, before clipping, of the gradients that the step uses (ADAM_EVERY)");
     v("tokens", tokens, Unit::tokens, "that all ranks have trained on so far");
     v("seq_len", seq_len, Unit::tokens, "of a row of the step");
     v("flops_per_token", flops_per_token, Unit::flops, "of training on rows of that length");

@@ -43,12 +43,17 @@ void FinalOutputs::apply_average() {
                                .digits = digits});
 }
 
+ModelRecord FinalOutputs::record() const {
+  auto record = run_.state.record();
+  record.stage = run_.parts.weights.model.plan().scored_stage(record.stage);
+  return record;
+}
+
 void FinalOutputs::write_final_model() {
   if (run_.communicator.rank() == 0) {
     const PeerWatch::Work writing(run_.communicator.watch(),
                                   "writing the model to " + run_.output_dir);
-    run_.report.emit(
-        write_model(run_.parts.weights.parameters, run_.state.record(), run_.output_dir));
+    run_.report.emit(write_model(run_.parts.weights.parameters, record(), run_.output_dir));
   }
   run_.communicator.barrier();
 }
@@ -57,11 +62,11 @@ ArtifactWritten FinalOutputs::write_artifact(const std::string& path, Hessians h
   const auto& parameters = run_.parts.weights.parameters;
   const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
   if (run_.settings.runtime.artifact != Artifact::gptq)
-    return tg::write_artifact(parameters, run_.state.record(), run_.settings, path);
+    return tg::write_artifact(parameters, record(), run_.settings, path);
   const auto model = quantize_by_gptq(parameters, std::move(hessians), run_.settings.gptq,
                                       run_.settings.runtime.record_quirks);
   run_.report.emit(model.event);
-  return tg::write_artifact(model, run_.state.record(), run_.settings.gptq.compressor, path);
+  return tg::write_artifact(model, record(), run_.settings.gptq.compressor, path);
 }
 
 // From here on the parameters are what the artifact holds.

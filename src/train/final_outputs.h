@@ -15,6 +15,9 @@ class FinalOutputs {
   void write();
 
  private:
+  // What is stored with the final weights, whose stage is the one that is scored after the last
+  // step.
+  ModelRecord record() const;
   void apply_average();
   void write_final_model();
   void write_and_score_artifact();

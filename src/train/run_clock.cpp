@@ -52,8 +52,8 @@ BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
 std::int64_t RunClock::stage_at(std::int64_t step, double elapsed_ms) const {
   if (!traced_stages_.empty()) return at_step(traced_stages_, step);
   const auto share = schedule_share(settings_.run, step, elapsed_ms);
-  const auto begun = std::ranges::find_if(stages_ | std::views::reverse,
-                                          [&](const Stage& stage) { return share >= stage.from; });
+  const auto begun = std::ranges::find_if(
+      stages_ | std::views::reverse, [&](const Stage& stage) { return stage.begun(step, share); });
   return begun.base() - stages_.begin() - 1;
 }
 

@@ -20,6 +20,12 @@ namespace tg {
 
 namespace {
 
+// What a token's loss is divided by in that of a step.
+std::int64_t loss_tokens(const Plan& plan, const Settings& settings, int world_size) {
+  return plan.head.sums_over_tokens ? micro_batches(settings, world_size)
+                                    : most_tokens_per_step(settings, world_size);
+}
+
 bool is_training(ModelUse use) {
   return use == ModelUse::training || use == ModelUse::resuming;
 }
@@ -92,10 +98,10 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
                  load_parameters(spec, settings, machine, communicator, use)) {}
 
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
-                       ModelUse use, Plan plan, TrainedModel trained)
+                       ModelUse use, const Plan& plan, TrainedModel trained)
     : parameters(std::move(trained.parameters)),
       record(std::move(trained.record)),
-      model(std::move(plan), parameters,
+      model(plan, parameters,
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
@@ -103,7 +109,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .recompute = settings.runtime.activation_recompute,
              .fp8 = is_training(use) ? wanted_fp8(settings) : Fp8Parts{},
              .has_fp8 = machine.fp8,
-             .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
+             .step_tokens = loss_tokens(plan, settings, communicator.world_size()),
              .bos_id = resolved_bos_id(settings)}) {
   if (!is_training(use)) model.set_stage(stage_to_compute(model.plan(), record));
 }

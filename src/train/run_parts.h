@@ -39,7 +39,7 @@ struct ModelParts {
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use, ModelSpec spec);
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
-             ModelUse use, Plan plan, TrainedModel trained);
+             ModelUse use, const Plan& plan, TrainedModel trained);
 };
 
 // Of the validation split, which it reads once. Errors: those of its tokens.

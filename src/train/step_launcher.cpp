@@ -55,15 +55,19 @@ void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
     state.fake_quant = true;
     run_.report.emit(LateQatStarted{step, lr_scale});
   }
-  if (decided.stage > state.stage) {
-    auto& model = run_.parts.weights.model;
-    model.inherit_fp8_scales(state.stage, decided.stage);
-    state.stage = decided.stage;
-    state.clock.pace_changes();
-    const auto& stage = model.plan().stages[static_cast<std::size_t>(state.stage)];
-    run_.report.emit(StageStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
-                                  run_.stage_facts(state.stage), stage.log_name});
-  }
+  begin_stage(step, elapsed_ms, decided.stage);
+}
+
+void StepLauncher::begin_stage(std::int64_t step, double elapsed_ms, std::int64_t stage) {
+  auto& state = run_.state;
+  if (stage <= state.stage) return;
+  auto& model = run_.parts.weights.model;
+  model.inherit_fp8_scales(state.stage, stage);
+  state.stage = stage;
+  state.clock.pace_changes();
+  const auto& log_name = model.plan().stages[static_cast<std::size_t>(stage)].log_name;
+  run_.report.emit(StageStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
+                                run_.stage_facts(stage), log_name});
 }
 
 at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {

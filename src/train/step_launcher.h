@@ -19,6 +19,8 @@ class StepLauncher {
   // Step `step` (from 0) at `elapsed_ms` of training time, as the clock `decided`. Collective.
   // Errors: those of read_back() and of the data.
   void launch(std::int64_t step, double elapsed_ms, const Decisions& decided);
+  // The stage of step `step`, before it is launched; nothing where it is the present one.
+  void begin_stage(std::int64_t step, double elapsed_ms, std::int64_t stage);
   // Waits for the step under way, if there is one, and reports it; the state is then the one after
   // it. Errors: internal (a loss or gradient that is not finite), io, unavailable.
   void read_back();

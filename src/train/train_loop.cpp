@@ -3,6 +3,7 @@
 #include "base/elapsed.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "recipes/recipe.h"
 #include "train/peer_waits.h"
 
 namespace tg {
@@ -10,6 +11,7 @@ namespace tg {
 void TrainLoop::run() {
   const auto& config = run_.settings.run;
   auto& state = run_.state;
+  const bool stage_precedes_validation = recipe_of(run_.settings).stage_precedes_validation;
   start();
   const auto first = state.step;
   for (auto step = first;; ++step) {
@@ -19,7 +21,9 @@ void TrainLoop::run() {
     const auto decided = state.clock.decide(step, elapsed_ms, *state.average);
     const bool last = step >= config.iterations || decided.stop;
     if (last) begin_evaluations();
-    if (last || (config.val_loss_every > 0 && step % config.val_loss_every == 0)) validate(step);
+    if (stage_precedes_validation && !last) steps_.begin_stage(step, elapsed_ms, decided.stage);
+    if (last || (config.val_loss_every > 0 && step % config.val_loss_every == 0))
+      validate(step, last);
     if (run_.trace) trace(step, last);
     if (last) break;
     steps_.launch(step, elapsed_ms, decided);
@@ -57,13 +61,14 @@ void TrainLoop::begin_evaluations() {
   run_.checkpoints.begin_evaluations(run_.state);
 }
 
-void TrainLoop::validate(std::int64_t step) {
+void TrainLoop::validate(std::int64_t step, bool last) {
   auto& state = run_.state;
   steps_.read_back();
   wait_for_device(run_.communicator, run_.machine.device);
   state.clock.stop();
   const auto began = Clock::now();
-  run_.parts.weights.model.set_stage(state.stage);  // a warm-up may have left another one
+  auto& model = run_.parts.weights.model;
+  model.set_stage(last ? model.plan().scored_stage(state.stage) : state.stage);
   const auto scored = run_.score();
   const double spent_ms = milliseconds_since(began);
   state.validation_ms += spent_ms;

@@ -18,7 +18,8 @@ class TrainLoop {
   void start();
   void begin_training();
   void begin_evaluations();
-  void validate(std::int64_t step);
+  // In the run's stage; after the last step in the one that the plan scores then.
+  void validate(std::int64_t step, bool last);
   void trace(std::int64_t step, bool last);
   void save_checkpoint();
   [[noreturn]] void stop();

@@ -52,8 +52,8 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
   const auto in_lanes = [&](std::int64_t row) {
     return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
   };
-  auto& [visits, slots] = spec.plan.stages.front().pass;
-  visits = {
+  auto& pass = spec.plan.stages.front().pass;
+  pass.visits = {
       {.index = 0, .block = 0, .norm_scale = 1},
       {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
       {.index = 2, .block = 0, .norm_scale = 0.9, .keep_input = 1},
@@ -68,7 +68,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
        .lanes = in_lanes(2),
        .last = true},
   };
-  slots = 2;
+  pass.slots = 2;
   spec.plan.head.lane = of.head;
   return lanes;
 }

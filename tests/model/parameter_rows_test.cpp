@@ -34,6 +34,8 @@ std::string text_of(const Initial& initial) {
       return "torch_default";
     case InitDist::normal:
       return fmt::format("normal_{}", initial.number);
+    case InitDist::uniform:
+      return fmt::format("uniform_{}", initial.number);
     case InitDist::orthogonal:
       break;
   }

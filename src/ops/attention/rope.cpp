@@ -4,6 +4,21 @@
 
 namespace tg {
 
+namespace {
+
+at::Tensor frequencies_of(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype) {
+  if (options.frequencies.defined()) return options.frequencies;
+  const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto context = options.context > 0 ? options.context : seq_len;
+  const auto exponent = at::arange(0, options.dims, 2, angle_dtype) / options.dims;
+  const auto frequencies = 1.0 / at::pow(rope_base(context, options), exponent);
+  const bool rounds =
+      options.bf16_frequencies && dtype == at::kBFloat16 && context <= options.trained;
+  return rounds ? frequencies.to(at::kBFloat16).to(at::kFloat) : frequencies;
+}
+
+}  // namespace
+
 double rope_base(std::int64_t context, const RopeOptions& options) {
   const auto trained = options.trained;
   if (trained == 0 || context <= trained || options.dims <= 2) return options.base;
@@ -17,12 +32,7 @@ RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::
   // Angles are made on the CPU: the same bits on every device. In fp64 only for the gradient
   // checks.
   const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto context = options.context > 0 ? options.context : seq_len;
-  const auto exponent = at::arange(0, options.dims, 2, angle_dtype) / options.dims;
-  auto frequency = 1.0 / at::pow(rope_base(context, options), exponent);
-  if (options.bf16_frequencies && dtype == at::kBFloat16 && context <= options.trained) {
-    frequency = frequency.to(at::kBFloat16).to(at::kFloat);
-  }
+  const auto frequency = frequencies_of(seq_len, options, dtype).to(angle_dtype);
   const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);
   return {angle.cos().to(device, dtype), angle.sin().to(device, dtype)};
 }

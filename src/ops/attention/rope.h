@@ -17,6 +17,7 @@ struct RopeOptions {
       false;                    // the reference implementation's bf16 runs round them for T <= 1024
   std::int64_t context = 0;     // tokens that attention spans, of rows of more; 0: T
   std::int64_t trained = 1024;  // tokens of context beyond which the base grows; 0: never
+  at::Tensor frequencies{};     // [dims/2] fp32, instead of all that the base makes; or undefined
 };
 
 // Beyond the trained context the base grows to base·(context/trained)^(dims/(dims−2)): 22081.79 for

@@ -9,6 +9,8 @@ namespace tg {
 //   y_t = x_t + λ·σ(w·x_t[:W])·x_{t−1}
 // for t ≥ 1 where ids_t is not `bos_id`; elsewhere y_t = x_t.
 struct SmearGate {
+  static constexpr std::int64_t kNoBos = -1;  // no token begins a document
+
   at::Tensor weight_1w;     // w [1, W], W at most the width of x; undefined: no gate
   at::Tensor lambda_1;      // λ [1]
   std::int64_t bos_id = 0;  // begins a document
