@@ -59,6 +59,10 @@ void make_empty_folder(const std::string& folder) {
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
+  REQUIRE(recipe_of(settings).has_transformers_model, ExitCode::config,
+          "export --hf has no model of RECIPE={} for transformers (expected one of the other "
+          "recipes); sample and eval read it",
+          choice_name(settings.model.recipe));
   const auto spec = model_spec(settings);
   auto [table, record] = trained_model(spec, settings, Machine{}, alone);  // fp32, on the CPU
   record.stage = stage_to_compute(spec.plan, record);

@@ -35,6 +35,8 @@ nlohmann::json hf_config(const Settings& settings) {
       config[setting.name] = choice_name(setting.value);
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {
       if (!setting.value.automatic) config[setting.name] = setting.value.count;
+    } else if constexpr (std::is_same_v<T, CountSchedule>) {
+      config[setting.name] = value_text(setting.value);
     } else {
       config[setting.name] = setting.value;
     }

@@ -18,6 +18,7 @@ namespace {
 using Table = std::vector<std::vector<std::string>>;
 
 std::string attention_text(const Visit& visit, bool documents) {
+  if (!visit.attends) return "nothing";
   auto text = visit.window > 0 ? fmt::format("the last {} tokens", visit.window)
                                : std::string("all tokens before");
   if (documents) text += " in its segment";
@@ -52,20 +53,21 @@ std::string segments_text(const Settings& settings) {
 }
 
 std::string stage_title(const Stage& stage) {
-  if (stage.from == 0) return stage.title;
-  return stage.title + (stage.from == Stage::kNever
-                            ? ", which never begins"
-                            : fmt::format(", from {} of the schedule on", value_text(stage.from)));
+  if (stage.from == 0 || stage.evaluates_alone) return stage.title;
+  if (stage.from == Stage::kNever) return stage.title + ", which never begins";
+  return stage.from < 1
+             ? fmt::format("{}, from {} of the schedule on", stage.title, value_text(stage.from))
+             : fmt::format("{}, from step {:.0f} on", stage.title, stage.from);
 }
 
-const char* name_of(UpdateRule rule) {
+const char* name_of(UpdateRule rule, const OptimConfig& optim) {
   switch (rule) {
     case UpdateRule::adamw:
       return "AdamW";
     case UpdateRule::adam:
       return "Adam";
     case UpdateRule::muon:
-      return "Muon";
+      return optim.normuon ? "NorMuon" : "Muon";
     case UpdateRule::none:
       break;
   }
@@ -73,23 +75,23 @@ const char* name_of(UpdateRule rule) {
 }
 
 // The rule and the setting of the rate.
-std::string update_name(const Update& update) {
+std::string update_name(const Update& update, const OptimConfig& optim) {
   const std::pair<const Update*, const char*> rates[] = {{&Update::muon, "MATRIX_LR"},
                                                          {&Update::embedding, "EMBED_LR"},
                                                          {&Update::tied_embedding, "TIED_EMBED_LR"},
                                                          {&Update::scalar, "SCALAR_LR"},
                                                          {&Update::head, "HEAD_LR"}};
   for (const auto& [known, rate] : rates) {
-    if (known->lr == update.lr) return fmt::format("{}, {}", name_of(update.rule), rate);
+    if (known->lr == update.lr) return fmt::format("{}, {}", name_of(update.rule, optim), rate);
   }
-  return name_of(update.rule);
+  return name_of(update.rule, optim);
 }
 
 std::string parameters_text(const ModelSpec& spec, const Settings& settings) {
   const auto table = make_parameters(spec, settings, at::kFloat, at::kMeta);
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> groups;  // tensors and elements
   for (const auto& row : table.rows()) {
-    auto& [tensors, elements] = groups[update_name(row.update)];
+    auto& [tensors, elements] = groups[update_name(row.update, settings.optim)];
     ++tensors;
     elements += row.value.numel();
   }

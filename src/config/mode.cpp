@@ -73,6 +73,14 @@ bool has_gate_window(const Settings& s) {
   return has_smear_gate(s) || has_sparse_gate(s) || has_output_gate(s);
 }
 
+bool has_growing_windows(const Settings& s) {
+  return s.model.recipe == RecipeChoice::speedrun_43;
+}
+
+bool has_fixed_windows(const Settings& s) {
+  return !has_growing_windows(s);
+}
+
 bool has_recurrence(const Settings& s) {
   return s.model.recurrence.num_loops > 0;
 }

@@ -27,6 +27,8 @@ bool has_sparse_gate(const Settings& settings);  // SPARSE_ATTN_GATE_ENABLED
 bool has_full_gate(const Settings& settings);    // GATED_ATTN_ENABLED
 bool has_output_gate(const Settings& settings);  // ATTN_OUT_GATE_ENABLED
 bool has_gate_window(const Settings& settings);
+bool has_growing_windows(const Settings& settings);  // RECIPE=speedrun_43
+bool has_fixed_windows(const Settings& settings);
 bool has_recurrence(const Settings& settings);
 bool has_lanes(const Settings& settings);
 bool has_no_skips(const Settings& settings);

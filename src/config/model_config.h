@@ -11,6 +11,7 @@
 #include "config/types/choices.h"
 #include "config/types/count_or_auto.h"
 #include "config/types/limits.h"
+#include "config/windows_config.h"
 
 namespace tg {
 
@@ -50,6 +51,7 @@ struct ModelConfig {
   RecurrenceConfig recurrence;
   LanesConfig lanes;
   GatesConfig gates;
+  WindowsConfig windows;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -127,13 +129,15 @@ struct ModelConfig {
          "weights that mix residual stream and embedding: per channel or per block");
     line(
         "recipe", s.recipe, anything, role::frozen,
-        "the record, the GPT-124M speedrun or the last record: their scripts' settings become the "
-        "defaults, and their order of draws, warm-up and quirks are taken; auto: the speedrun with "
+        "the record, the GPT-124M speedrun of 2024, the last record or the speedrun's record 43: "
+        "their scripts' settings become the defaults, and their order of draws, warm-up and quirks "
+        "are taken; auto: the speedrun with "
         "VALUE_RESIDUAL=blend, the last record with MUON_COEFFICIENTS=polar_express, else the "
         "record, and the defaults stay; a run's config.json has the one taken");
     RecurrenceConfig::visit(s.recurrence, line);
     LanesConfig::visit(s.lanes, line);
     GatesConfig::visit(s.gates, line);
+    WindowsConfig::visit(s.windows, line);
   }
 };
 

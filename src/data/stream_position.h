@@ -14,7 +14,7 @@ struct StreamPosition {
 
 // The shard of a position of the stream's first pass.
 int shard_at(const TokenSource& source, std::int64_t position);
-// Of text it waits for the tokens before it. Errors: those of reading.
+// Waits, in text, for the tokens before the position. Errors: what reading throws.
 StreamPosition position_in(const TokenSource& source, std::int64_t stream_position);
 // min(limit, the shard's tokens). Where there is only one shard, its end may not be known yet: then
 // at most `limit` tokens are made.

@@ -11,9 +11,9 @@
 #include "model_io/checkpoint_model.h"
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
+#include "recipes/recipe.h"
 #include "weights/foreign_weights.h"
 #include "weights/read_artifact.h"
-#include "weights/script_names.h"
 #include "weights/tensor_check.h"
 #include "weights/weights_file.h"
 #include "weights/wrapped_names.h"
@@ -115,8 +115,9 @@ StoredModel read_model(const Settings& settings, const ModelPath& model) {
   auto file = load_weights(model.path);
   auto taken_off = unwrap_names(file.tensors, model.path);
   refuse_foreign_names(file.tensors, model.path);
-  if (rename_script_weights(file.tensors))
-    taken_off.emplace_back("transformer. of the GPT-124M script");
+  const auto& [script, rename] = recipe_of(settings).script_weights;
+  if (rename != nullptr && rename(file.tensors))
+    taken_off.push_back(fmt::format("names of {}", script));
   if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
     file.left_out.emplace_back(kHead);
   if (settings.model.lanes.parallel_start_layer == 0) {

@@ -15,6 +15,8 @@ const Recipe& recipe_named(RecipeChoice choice) {
       return kSpeedrun;
     case RecipeChoice::last_record:
       return kLastRecord;
+    case RecipeChoice::speedrun_43:
+      return kSpeedrun43;
     case RecipeChoice::automatic:
       break;
   }
@@ -30,6 +32,12 @@ const Recipe& recipe_of(const Settings& settings) {
 
 void set_recipe_defaults(RecipeChoice choice, Settings& settings) {
   recipe_named(choice).set_defaults(settings);
+}
+
+Settings recipe_defaults(const Settings& settings) {
+  Settings defaults;
+  recipe_of(settings).set_defaults(defaults);
+  return defaults;
 }
 
 ParameterTable make_parameters(const ModelSpec& spec, const Settings& settings,

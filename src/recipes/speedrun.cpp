@@ -1,6 +1,7 @@
 // The GPT-124M speedrun of 2024-11-08: 3,242 steps of 524,288 tokens to a validation loss of 3.28.
 // No weight is averaged and none quantised.
 #include "recipes/gpt_spec.h"
+#include "weights/script_names.h"
 
 namespace tg {
 
@@ -75,6 +76,8 @@ ModelSpec model(const Settings& settings) {
 
 }  // namespace
 
-const Recipe kSpeedrun{.set_defaults = set_defaults, .model = model};
+const Recipe kSpeedrun{.set_defaults = set_defaults,
+                       .model = model,
+                       .script_weights = {"the GPT-124M script", rename_script_weights}};
 
 }  // namespace tg

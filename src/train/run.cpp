@@ -6,6 +6,7 @@
 
 #include "checkpoint/data_identity.h"
 #include "config/derived.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -57,7 +58,8 @@ void report_start(Run& run, const RanksJoined& ranks, const std::vector<TracedSt
     report.emit(padded);
   }
   const auto& weights = run.parts.weights;
-  for (const auto& notice : weights.parameters.pattern_notices()) {
+  for (const auto& notice : weights.parameters.pattern_notices(
+           recipe_defaults(run.settings).averaging.control_tensor_name_patterns)) {
     report.emit(SettingWarning{notice});
   }
   if (const auto notice = fp8_head_notice(run.settings, run.machine, weights.model.fp8_parts())) {

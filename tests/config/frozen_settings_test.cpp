@@ -59,13 +59,27 @@ TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
                                       "sparse_attn_gate_init_std",
                                       "sparse_attn_gate_scale",
                                       "gated_attn_init_std",
-                                      "attn_out_gate_src"};
+                                      "attn_out_gate_src",
+                                      "window_block",
+                                      "short_window",
+                                      "long_window",
+                                      "final_long_window",
+                                      "window_yarn",
+                                      "attention_scale"};
   const auto expect_frozen = [&](const auto& setting) {
     EXPECT_EQ(frozen.contains(env_name(setting.name)), !free.contains(setting.name))
         << setting.name;
   };
   for_each_setting(settings.model, expect_frozen);
   for_each_setting(settings.optim, expect_frozen);
+}
+
+TEST(FrozenSettings, TheWindowsOfTheRecipeThatHasThemAreFrozen) {
+  const auto settings = settings_of({"RECIPE=speedrun_43"});
+  const auto frozen = frozen_settings(settings, 1);
+  for_each_setting(settings.model.windows, [&](const auto& setting) {
+    EXPECT_TRUE(frozen.contains(env_name(setting.name))) << setting.name;
+  });
 }
 
 TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {

@@ -12,7 +12,7 @@ enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
 enum class RopeYarn { automatic, off, on };
-enum class RecipeChoice { automatic, record, speedrun, last_record };
+enum class RecipeChoice { automatic, record, speedrun, last_record, speedrun_43 };
 enum class ParallelFinalLane { mean, attention, mlp };
 enum class GateSource { proj, queries };
 enum class MuonCoefficients { quintic, polar_express };
@@ -53,7 +53,8 @@ constexpr auto choices_of(RopeYarn) {
   return std::to_array<std::string_view>({"auto", "0", "1"});
 }
 constexpr auto choices_of(RecipeChoice) {
-  return std::to_array<std::string_view>({"auto", "record", "speedrun", "last_record"});
+  return std::to_array<std::string_view>(
+      {"auto", "record", "speedrun", "last_record", "speedrun_43"});
 }
 constexpr auto choices_of(ParallelFinalLane) {
   return std::to_array<std::string_view>({"mean", "attn", "mlp"});

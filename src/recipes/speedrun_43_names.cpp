@@ -1,0 +1,76 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "recipes/gpt_spec.h"
+#include "recipes/speedrun_43.h"
+
+namespace tg::record_43 {
+
+namespace {
+
+// Where the script's vector has them.
+constexpr std::int64_t kMixes = 2 * kFirstDecoder, kValueScales = kMixes + 2 * kBlocks,
+                       kSmear = kValueScales + 2 * kBlocks, kBackoutLambda = kSmear + 1;
+
+// The vector may be padded to a multiple of the ranks.
+void add_scalars(const at::Tensor& scalars, NamedTensors& into) {
+  const auto add = [&](const std::string& name, std::int64_t at, std::int64_t count) {
+    into.emplace_back(name, scalars.narrow(0, at, count));
+  };
+  add("skip_weights", 0, kBlocks - 1 - kFirstDecoder);
+  for (std::int64_t i = 1; i < kBlocks; ++i) {
+    add(fmt::format("blocks.{}.resid_mix", i), kMixes + 2 * i, 2);
+    if (i == kWithoutAttention) continue;
+    add(fmt::format("blocks.{}.attn.value_scale", i), kValueScales + 2 * i, 1);
+    if (value_table(i) >= 0)
+      add(fmt::format("blocks.{}.attn.ve_scale", i), kValueScales + 2 * i + 1, 1);
+  }
+  add("smear_lambda", kSmear, 1);
+  into.emplace_back("backout_lambda", scalars[kBackoutLambda]);
+}
+
+// [D, 4·D] in memory is Q, K, V and O, [D, D] each.
+void add_attention(const std::string& block, const at::Tensor& qkvo, NamedTensors& into) {
+  const auto matrices = qkvo.contiguous().view({4, qkvo.size(0), qkvo.size(0)});
+  std::int64_t i = 0;
+  for (const auto* name : {"c_q", "c_k", "c_v", "proj"})
+    into.emplace_back(fmt::format("{}attn.{}.weight", block, name), matrices[i++]);
+}
+
+// A tensor of the script, under the names that it has here.
+void add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) {
+  const auto block = name.substr(0, name.find('.', std::string_view("blocks.").size()) + 1);
+  if (name == "embed.weight") return into.push_back({kTokenTable, tensor});
+  if (name == "scalars") return add_scalars(tensor, into);
+  if (name.ends_with("attn.qkvo_w")) return add_attention(block, tensor, into);
+  if (name.ends_with("mlp.c_fc")) return into.push_back({block + "mlp.fc.weight", tensor.t()});
+  if (name.ends_with("mlp.c_proj")) return into.push_back({block + "mlp.proj.weight", tensor});
+  into.emplace_back(name, tensor);
+}
+
+}  // namespace
+
+bool rename_script_weights(NamedTensors& tensors) {
+  const auto is_script = [](const auto& named) { return named.first.ends_with("attn.qkvo_w"); };
+  if (std::ranges::none_of(tensors, is_script)) return false;
+  NamedTensors renamed;
+  for (const auto& [name, tensor] : tensors) {
+    const bool scalars =
+        name == "scalars" && (tensor.dim() != 1 || tensor.size(0) <= kBackoutLambda);
+    const bool attention = name.ends_with("attn.qkvo_w") &&
+                           (tensor.dim() != 2 || tensor.size(1) != 4 * tensor.size(0));
+    const bool matrix = name.ends_with("mlp.c_fc") && tensor.dim() != 2;
+    // The check of names and shapes says what is wrong.
+    if (scalars || attention || matrix)
+      renamed.emplace_back(name, tensor);
+    else
+      add(name, tensor, renamed);
+  }
+  tensors = std::move(renamed);
+  return true;
+}
+
+}  // namespace tg::record_43

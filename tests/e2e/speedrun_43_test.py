@@ -1,0 +1,89 @@
+"""The recipe of record 43: aligned rows, stages of windows, NorMuon and Adam in turns, on ranks, killed and resumed."""
+
+import json
+import re
+import unittest
+
+from harness import VOCAB, RunTest, mpirun, read_events, train_losses
+
+CONFIG = 78
+BOS = 1
+# Windows change before steps 4, 8 and 12; Adam updates after odd steps.
+SMALL = dict(
+    RECIPE="speedrun_43", VOCAB_SIZE=VOCAB, BOS_ID=BOS, MODEL_DIM=48, NUM_HEADS=6, NUM_KV_HEADS=6, MLP_MULT=2,
+    TRAIN_BATCH_TOKENS=512, SEGMENT_LIMIT=40, VAL_TOKENS=2560, VAL_BATCH_SIZE=2560, EVAL_SEQ_LEN=320,
+    VAL_LOSS_EVERY=4, ITERATIONS=14, SCHEDULE_ITERATIONS=12, WINDOW_BLOCK=4, SHORT_WINDOW="1,3@4,5@8,6@12",
+    LONG_WINDOW="3,7@4,11@8,13@12", MUON_MOMENTUM_WARMUP_STEPS=6, MUON_MOMENTUM_COOLDOWN_STEPS=4, DEVICE="cpu")
+SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two updates of Adam's
+
+
+def of(events, kind, field):
+    return {event["step"]: event[field] for event in events if event["event"] == kind}
+
+
+class Speedrun43Test(RunTest):
+    small = SMALL
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.shards = "synthetic:documents"
+
+    def whole(self):
+        """→ the events of a run with all its checkpoints, made once; its files are in self.out."""
+        self.out = self.folder / "whole"
+        if not self.out.exists():
+            self.train(output="whole", CHECKPOINT_EVERY=1, KEEP=20)
+        return read_events(self.out)
+
+    def test_windows_grow_at_their_steps_and_the_last_validation_has_one_of_its_own(self):
+        events = self.whole()
+        self.assertEqual([event["step"] for event in events if event["event"] == "stage"], [4, 8, 12])
+        # Without it the losses of all steps are as before, and the last validation's alone is not.
+        plain = self.train(output="plain", FINAL_LONG_WINDOW=0)
+        self.assertEqual(train_losses(plain), train_losses(events))
+        last, before = of(events, "val", "val_loss"), of(plain, "val", "val_loss")
+        self.assertEqual({step: last[step] for step in (0, 4, 8, 12)}, {step: before[step] for step in (0, 4, 8, 12)})
+        self.assertNotEqual(last[14], before[14])
+
+    def test_a_run_goes_on_from_a_checkpoint_of_every_stage_bit_for_bit(self):
+        events = self.whole()
+        losses, model = train_losses(events), (self.out / "final_model.safetensors").read_bytes()
+        for step in SAVED:
+            with self.subTest(step):
+                saved = self.folder / "whole" / "checkpoints" / f"step-{step:08}"
+                self.assertEqual(train_losses(self.train(output=f"from-{step}", RESUME=saved)), losses[step:])
+                self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+
+    def test_any_number_of_ranks_trains_on_the_same_rows(self):
+        alone = train_losses(self.whole())
+        for ranks in (2, 3):
+            with self.subTest(ranks):
+                together = train_losses(self.train(output=f"on-{ranks}", through=mpirun(ranks)))
+                self.assertEqual(len(together), len(alone))
+                for step, (found, expected) in enumerate(zip(together, alone)):
+                    self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=step)
+
+    def test_the_trained_model_is_scored_as_at_the_end_of_its_run_and_sampled(self):
+        expected = of(self.whole(), "val", "val_loss")
+        done = self.run_gpt("eval", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[14], delta=6e-5)
+        for step, stage in ((5, 1), (13, 3)):
+            manifest = self.out / "checkpoints" / f"step-{step:08}" / "manifest.json"
+            self.assertEqual(json.loads(manifest.read_text())["model"]["stage"], stage)
+        done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "This program", "--tokens", "8",
+                            output="whole", OUTPUT_DIR=None)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue(done.stdout.startswith("This program"), done.stdout)
+
+    def test_what_it_does_not_have_is_refused_in_a_line(self):
+        self.fails(CONFIG, "XSA_LAST_N=2", "RECIPE=speedrun_43", output="refused", XSA_LAST_N=2)
+        self.whole()
+        done = self.run_gpt("export", "--hf", self.folder / "hf", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
+        self.assertEqual(done.returncode, CONFIG, done.stdout + done.stderr)
+        self.assertIn("RECIPE=speedrun_43", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
