@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/build.sh [PRESET] [-DNAME=VALUE ...]
+# usage: scripts/build.sh [PRESET] [-DNAME=VALUE ...] [--target NAME ...]
 #
 # Configures and builds a preset of CMakePresets.json on all cores:
 #   default  build/       Release; with CUDA where LibTorch's CUDA set and a usable nvcc 13 are installed,
@@ -20,11 +20,18 @@ if is_preset "${1-}"; then
   preset=$1
   shift
 fi
-for argument in "$@"; do
-  [[ $argument == -D* ]] || bad_argument "$argument"
+variables=() targets=()
+while [[ ${1-} == -D* ]]; do
+  variables+=("$1")
+  shift
 done
+if [[ ${1-} == --target && $# -gt 1 ]]; then
+  targets=("$@")
+  set --
+fi
+[[ $# == 0 ]] || bad_argument "$1"
 [[ -d .venv ]] || die "no .venv: run scripts/setup.sh first"
 
 say "building preset $preset"
-cmake --preset "$preset" "$@"
-cmake --build --preset "$preset" -j "$(nproc)"
+cmake --preset "$preset" "${variables[@]}"
+cmake --build --preset "$preset" -j "$(nproc)" "${targets[@]}"

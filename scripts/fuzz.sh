@@ -3,7 +3,7 @@
 #
 # Feeds mutated files to every reader of files from outside, under the address and undefined-behaviour
 # sanitizers: for N seconds in all (60), or N files each. TARGET as in tests/fuzz/TARGET_fuzz.cpp, all
-# by default. Builds first: the preset libfuzzer where clang has libFuzzer, else the preset fuzz with a
+# by default. Builds these first: the preset libfuzzer where clang has libFuzzer, else the preset fuzz with a
 # driver of our own. Ends with a table; exit status 1 on a finding, whose file is kept in logs/fuzz/TARGET/
 # beside the log, which says what it did.
 set -euo pipefail
@@ -46,7 +46,7 @@ echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, decltype(sizeof 0)) { r
 if clang++ -fsanitize=fuzzer "$TMPDIR/probe.cpp" -o "$TMPDIR/probe" 2>/dev/null; then
   preset=libfuzzer engine=libFuzzer
 fi
-scripts/build.sh "$preset"
+scripts/build.sh "$preset" --target "${targets[@]/#/fuzz_}"
 
 seed=$((RANDOM + 1))
 share=$((seconds / ${#targets[@]} + 1))
