@@ -10,8 +10,8 @@ namespace tg {
 std::int64_t attention_context(const Settings& settings, std::int64_t row);
 
 // The longest row in which phased test-time training scores a document: TTT_EVAL_SEQ_LEN, or what
-// attention spans in training, where a row of the documents and aligned orders is one of
-// kMicroBatches.
+// attention spans in training, where a row of the documents and aligned orders without a limit is
+// one of kMicroBatches.
 std::int64_t adaptation_row(const Settings& settings);
 
 // ROPE_YARN: from how many tokens on the base of RoPE grows, and for how many: the most of

@@ -82,15 +82,16 @@ bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
 // EVAL_SEQ_LEN, or TRAIN_SEQ_LEN, the last one, if that is 0.
 std::int64_t eval_length(const Settings& settings);
 
-// Of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the documents and
-// aligned orders eval_length().
+// The tokens of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the
+// documents and aligned orders eval_length().
 std::int64_t validation_length(const Settings& settings);
 
 // The parts of VAL_BATCH_SIZE that are scored at once: a rank's share of one micro-step, as in the
 // reference implementation. Where attention sees segments of rows: kMicroBatches, so that scores
 // depend neither on the ranks nor on GRAD_ACCUM_STEPS.
 std::int64_t validation_parts(const Settings& settings, int world_size);
-// Documents and aligned orders, DOCUMENT_ATTENTION: parts are whole, as training's rows are.
+// Whether such parts are rows with segments, as training's: documents and aligned orders,
+// DOCUMENT_ATTENTION.
 bool validates_segments_of_rows(const Settings& settings);
 // Whether such a part is one row of several sequences: documents order, DOCUMENT_ATTENTION.
 bool validates_long_rows(const Settings& settings);

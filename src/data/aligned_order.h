@@ -24,7 +24,7 @@ class AlignedOrder final : public TokenOrder {
     std::int64_t most = 0;  // of a row; 0: any number
   };
 
-  // Errors: bad_data (no shard has a round); those of reading. Of text it waits for one round.
+  // Waits, in text, for one round. Errors: bad_data (no shard has a round); what reading throws.
   AlignedOrder(const TokenSource& source, const DocumentRows& rows, const Pieces& pieces, int rank,
                int world_size);
 

@@ -31,7 +31,7 @@ class DocumentScan {
   ~DocumentScan();
 
   // Blocks until the next one and its end are found. A shard in which none begins has one of 0
-  // tokens. Errors: those of reading, at this and every later call.
+  // tokens. Errors: what reading throws, at this and every later call.
   Document next();
 
  private:

@@ -10,8 +10,8 @@
 namespace tg {
 
 // The order that LOADER_ORDER names, in micro-batches of the run's first shape. `tokens` must
-// outlive it. Wants BOS_ID as read_vocabulary() resolves it. Errors: those of StridedOrder,
-// DocumentsOrder and AlignedOrder.
+// outlive it. Wants BOS_ID as read_vocabulary() resolves it. Errors: what the
+// constructors of StridedOrder, DocumentsOrder and AlignedOrder throw.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
 

@@ -62,10 +62,9 @@ at::Tensor Trunk::q_gain(const Pass& visits, at::Device device) const {
   if (visits.attention_scale == 0) return {};
   auto& gain = q_gains_[visits.attention_scale];
   if (!gain.defined()) {
-    const auto& [vocab, dim, heads, kv_heads, head_dim, rope_dims, hidden] = plan_.shape;
-    const double by_default = 1 / std::sqrt(static_cast<double>(head_dim));
+    const double by_default = 1 / std::sqrt(static_cast<double>(plan_.shape.head_dim));
     const auto dtype = numerics_.compute == at::kDouble ? at::kDouble : at::kFloat;
-    gain = at::full({heads}, visits.attention_scale / by_default,
+    gain = at::full({plan_.shape.heads}, visits.attention_scale / by_default,
                     at::TensorOptions(device).dtype(dtype));
   }
   return gain;

@@ -23,8 +23,8 @@ class Trunk {
         const ParameterTable& table, const WeightCopies& weights);
 
   // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
-  // RoPE is the pass's own, or that of numerics.rope, where attention spans T tokens, those of a
-  // document, or the cache's context; and at least `context`.
+  // RoPE is the pass's own, else what numerics.rope says of as many tokens as attention spans: T, a
+  // document's, or the cache's context, and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table and

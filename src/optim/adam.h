@@ -1,5 +1,5 @@
 #pragma once
-#include "optim/adamw.h"
+#include "optim/element_optimizer.h"
 
 namespace tg {
 
@@ -8,25 +8,15 @@ namespace tg {
 //   p ← p·(1 − lr·weight_decay)
 //   m ← β1·m + (1 − β1)·g;  v ← β2·v + (1 − β2)·g²
 //   p ← p − lr·√(1 − β2^t)/(1 − β1^t)·m/(√v + ε)
-// t counts the parameter's own updates. State is kept in fp32 (fp64 for fp64): "exp_avg",
-// "exp_avg_sq" and, [] fp32, t: "step".
-class Adam final : public GroupOptimizer {
+// t counts the parameter's own updates. State is kept in fp32 (fp64 for fp64).
+class Adam final : public ElementOptimizer {
  public:
-  Adam(ParameterRows rows, const AdamWOptions& options, Communicator& communicator);
-
-  // A parameter whose gradient is undefined is left alone, undecayed.
-  std::vector<ParameterGather> step(const StepScalars& scalars,
-                                    const std::vector<at::Tensor>& gradients,
-                                    const at::Tensor& clip) override;
+  Adam(ParameterRows rows, const AdamOptions& options, Communicator& communicator);
 
  private:
-  std::vector<RuleState> state() const override;
-  void update(const StepScalars& scalars, const std::vector<at::Tensor>& gradients);
+  void update(const StepScalars& scalars, const Shards& shards) override;
   // √(1 − β2^t)/(1 − β1^t), [] fp64.
   at::Tensor bias_correction(const at::Tensor& t) const;
-
-  const AdamWOptions options_;
-  std::vector<at::Tensor> exp_avgs_, exp_avg_sqs_, steps_;
 };
 
 }  // namespace tg

@@ -9,7 +9,7 @@ struct MuonOptions {
   double weight_decay;             // decoupled
   bool cautious = false;           // cautiously_decayed_step() instead of decayed_step()
   std::vector<QuinticStep> steps;  // of orthogonalize()
-  bool normalize_rows = false;     // likewise
+  bool normalize_rows = false;     // of orthogonalize()
   at::ScalarType dtype;            // of the reduced gradient, the iteration and the updates
 };
 

@@ -54,8 +54,8 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
   const auto& update = rows.front()->update;
   const double lr = config.*update.lr;
   const double weight_decay = update.weight_decay == nullptr ? 0.0 : update.weight_decay(config);
-  const AdamWOptions of_elements{lr * update.lr_multiplier, weight_decay, config.beta1,
-                                 config.beta2, config.adam_eps};
+  const AdamOptions of_elements{lr * update.lr_multiplier, weight_decay, config.beta1, config.beta2,
+                                config.adam_eps};
   switch (update.rule) {
     case UpdateRule::adamw:
       return std::make_unique<AdamW>(rows, of_elements, communicator);

@@ -59,7 +59,7 @@ class Optimizer {
   // By name, sharing storage.
   NamedTensors replicated_state() const;  // the same on every rank
   NamedTensors sharded_state() const;     // of this rank's shards alone
-  // Of this rank alone: the gradients of rule `none`.
+  // This rank's gradients of the rule `none`.
   NamedTensors kept_gradients() const { return kept_.state(); }
   // This rank's parts of sums over ranks.
   NamedTensors gradient_sums() const { return sums_.state(); }

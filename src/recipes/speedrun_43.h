@@ -36,7 +36,7 @@ constexpr std::int64_t value_table(std::int64_t block) {
 Flow flow(const FlowParameters& parameters);
 
 // The stages of a run: windows of attention that grow, RoPE and attention's scale with them.
-// `skip_weights`: of σ, [5]; `value_scales`: by block, those of the value tables.
+// `skip_weights`: w, [5]; `value_scales`: a block's factor on its value table's rows, or none.
 std::vector<Stage> stages(const ModelConfig& config, ParameterId skip_weights,
                           const std::vector<ParameterId>& value_scales);
 

@@ -7,13 +7,13 @@
 namespace tg {
 namespace {
 
-constexpr AdamWOptions kOptions{
+constexpr AdamOptions kOptions{
     .lr = 0.03, .weight_decay = 0.1, .beta1 = 0.65, .beta2 = 0.95, .epsilon = 1e-8};
 
 // Adam on one rank.
 class AdamAlone {
  public:
-  explicit AdamAlone(const NamedTensors& parameters, const AdamWOptions& options = kOptions)
+  explicit AdamAlone(const NamedTensors& parameters, const AdamOptions& options = kOptions)
       : table_(test::table_of(parameters, {.rule = UpdateRule::adam})),
         adam_(test::rows_of(table_), options, alone_) {}
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {

@@ -6,13 +6,13 @@
 namespace tg {
 namespace {
 
-constexpr AdamWOptions kOptions{
+constexpr AdamOptions kOptions{
     .lr = 0.03, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
 
 // AdamW on one rank.
 class AdamWAlone {
  public:
-  explicit AdamWAlone(const NamedTensors& parameters, const AdamWOptions& options = kOptions)
+  explicit AdamWAlone(const NamedTensors& parameters, const AdamOptions& options = kOptions)
       : table_(test::table_of(parameters, Update::scalar)),
         adamw_(test::rows_of(table_), options, alone_) {}
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
@@ -31,7 +31,7 @@ class AdamWAlone {
 struct Element {
   double p, m = 0, v = 0;
   int step = 0;
-  void update(double g, double lr, const AdamWOptions& options) {
+  void update(double g, double lr, const AdamOptions& options) {
     ++step;
     p *= 1 - lr * options.weight_decay;
     m = options.beta1 * m + (1 - options.beta1) * g;
@@ -42,7 +42,7 @@ struct Element {
   }
 };
 
-void expect_textbook(at::ScalarType dtype, const AdamWOptions& options, double gradient_size,
+void expect_textbook(at::ScalarType dtype, const AdamOptions& options, double gradient_size,
                      double tolerance) {
   const auto parameter = test::leaf({3, 5}, 1, dtype);
   AdamWAlone adamw({{"w", parameter}}, options);

@@ -132,6 +132,15 @@ class Speedrun43 : public testing::Test {
     for (const auto& row : table_.rows())
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
+  // → the loss; its gradients are the parameters'.
+  at::Tensor step(Gpt& model) const {
+    for (const auto& row : table_.rows())
+      if (row.value.grad().defined()) row.value.mutable_grad().zero_();
+    const auto loss = model.loss(inputs_, targets_, {}, documents_);
+    loss.backward();
+    model.collect_gradients();
+    return loss;
+  }
   at::Tensor formula(std::size_t stage) const {
     return Formula(settings_, table_, spec_.plan.stages[stage], segments_).loss(inputs_, targets_);
   }
@@ -154,12 +163,7 @@ TEST_F(Speedrun43, LossAndEveryGradientAreTheFormulasInEveryStage) {
     Gpt model(spec_.plan, table_, {.compute = at::kDouble});
     model.set_stage(static_cast<std::int64_t>(stage));
     const auto expected = formula(stage);
-    for (const auto& row : table_.rows())
-      if (row.value.grad().defined()) row.value.mutable_grad().zero_();
-    const auto loss = model.loss(inputs_, targets_, {}, documents_);
-    EXPECT_TRUE(test::is_close(loss, expected, 1e-12, 0));
-    loss.backward();
-    model.collect_gradients();
+    EXPECT_TRUE(test::is_close(step(model), expected, 1e-12, 0));
     std::vector<at::Tensor> leaves;
     for (const auto& row : table_.rows()) leaves.push_back(row.value);
     const auto right = torch::autograd::grad({expected}, leaves);
@@ -174,10 +178,7 @@ TEST_F(Speedrun43, LossAndEveryGradientAreTheFormulasInEveryStage) {
 TEST_F(Speedrun43, RecomputationGivesTheSameBits) {
   const auto gradients = [&](ActivationRecompute recompute) {
     Gpt model(spec_.plan, table_, {.compute = at::kDouble, .recompute = recompute});
-    for (const auto& row : table_.rows())
-      if (row.value.grad().defined()) row.value.mutable_grad().zero_();
-    model.loss(inputs_, targets_, {}, documents_).backward();
-    model.collect_gradients();
+    step(model);
     std::vector<at::Tensor> found;
     for (const auto& row : table_.rows()) found.push_back(row.value.grad().clone());
     return found;
