@@ -1,114 +1,15 @@
-#include "eval/validation.h"
-
-#include <fmt/format.h>
-
-#include <numbers>
-
-#include "data/shard.h"
 #include "tests/comm/ranks.h"
-#include "tests/data/shards.h"
-#include "tests/model/fixtures.h"
-#include "tests/model/spec.h"
+#include "tests/eval/validation_fixture.h"
 
 namespace tg {
 namespace {
 
-constexpr int kVocab = 40;
-constexpr std::int64_t kTrainLength = 8;
-// The model computes in fp32 in batches of other sizes, which may add up in another order: 1e-7 of
-// each loss, and far less of their mean.
-constexpr double kTolerance = 1e-6;
+using test::kTolerance;
+using test::kTrainLength;
+using test::kVocab;
+using test::random_tokens;
 
-std::vector<std::uint16_t> random_tokens(std::int64_t count, std::uint64_t seed) {
-  const auto ids = test::values_of(test::integers({count}, kVocab, seed));
-  return {ids.begin(), ids.end()};
-}
-
-class ValidationTest : public testing::Test {
- protected:
-  ValidationTest()
-      : config(test::tiny_record()),
-        table(test::random_parameters(config, at::kFloat, 1)),
-        model(test::plan_of(config), table, {}) {
-    settings.model = config;
-    settings.data.data_path = dir.path();
-    settings.run.train_seq_len = kTrainLength;
-    settings.run.eval_seq_len = 2 * kTrainLength;
-    settings.run.val_tokens = 0;
-    settings.run.val_batch_size = 8 * 3 * kTrainLength;
-    for (int id = 0; id < kVocab; ++id) {
-      bytes.base_bytes.push_back(static_cast<std::int16_t>(id % 5));
-      bytes.leading_space.push_back(id % 3 == 0);
-      bytes.boundary.push_back(id % 7 == 0);
-    }
-  }
-
-  void write_shards(const std::vector<std::int64_t>& sizes) {
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      shards.push_back(random_tokens(sizes[i], 10 + i));
-      test::write_file(dir / (fmt::format("fineweb_val_{:06}.bin", i)),
-                       test::shard_bytes(shards.back()));
-      all.insert(all.end(), shards.back().begin(), shards.back().end());
-    }
-  }
-
-  Validation make(const std::optional<TextBytes>& counting) const {
-    return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab), counting,
-                      /*bos_id=*/1, at::kCPU, alone);
-  }
-  Validation make(const ByteTable& table_of_bytes) const {
-    return make(TextBytes{.table = table_of_bytes});
-  }
-  // One for each shard, in which every token counts its id and 7 more, BOS (1) none.
-  std::shared_ptr<const TokenSource> write_sidecar() {
-    for (std::size_t i = 0; i < shards.size(); ++i) {
-      auto entries = shards[i];
-      for (auto& entry : entries) entry = entry == 1 ? 0 : entry + 7;
-      test::write_file(dir / (fmt::format("fineweb_val_bytes_{:06}.bin", i)),
-                       test::shard_bytes(entries));
-    }
-    return open_sidecar(settings.data, ShardSet(dir.path(), "val", kVocab));
-  }
-
-  // Adds the losses and bytes of `count` sequences of `length` from `first` on, one at a time.
-  void add_by_hand(const std::vector<std::uint16_t>& tokens, std::size_t first, std::int64_t count,
-                   std::int64_t length) {
-    for (std::int64_t s = 0; s < count; ++s) {
-      const auto begin = first + static_cast<std::size_t>(s * length);
-      std::vector<std::int64_t> ids(
-          tokens.begin() + static_cast<std::ptrdiff_t>(begin),
-          tokens.begin() + static_cast<std::ptrdiff_t>(begin) + length + 1);
-      const auto row = at::tensor(ids, at::kLong).unsqueeze(0);
-      for (const double loss :
-           test::values_of(model.token_losses(row.slice(1, 0, -1), row.slice(1, 1)))) {
-        loss_sum += loss;
-        ++predictions;
-      }
-      for (std::size_t t = 1; t < ids.size(); ++t) {
-        const auto x = static_cast<std::size_t>(ids[t - 1]), y = static_cast<std::size_t>(ids[t]);
-        byte_count += bytes.base_bytes[y];
-        if (bytes.leading_space[y] != 0 && bytes.boundary[x] == 0) byte_count += 1;
-      }
-    }
-  }
-
-  void expect_score(const Score& score) const {
-    EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
-    ASSERT_TRUE(score.bpb.has_value());
-    EXPECT_NEAR(*score.bpb, loss_sum / std::numbers::ln2 / byte_count, kTolerance);
-  }
-
-  test::TempDir dir;
-  mutable Communicator alone;
-  Settings settings;
-  ModelConfig config;
-  ParameterTable table;
-  Gpt model;
-  ByteTable bytes;
-  std::vector<std::vector<std::uint16_t>> shards;
-  std::vector<std::uint16_t> all;
-  double loss_sum = 0, predictions = 0, byte_count = 0;
-};
+class ValidationTest : public test::ValidationFixture {};
 
 TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
   write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a rest
@@ -123,86 +24,6 @@ TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
 }
 
 // Rows of four sequences, in each of which attention spans a document, at most a sequence's length.
-TEST_F(ValidationTest, DocumentsScoresLongRowsOfSegments) {
-  write_shards({101, 60, 30});
-  settings.data.loader_order = LoaderOrder::documents;
-  settings.run.val_batch_size = 8 * 4 * 16;
-  const at::NoGradGuard no_grad;
-  for (std::int64_t begin = 0; begin < 176; begin += 64) {
-    const auto length = std::min<std::int64_t>(64, 176 - begin);
-    auto ids = at::empty({1, length + 1}, at::kLong), starts = at::zeros({1, length}, at::kBool);
-    for (std::int64_t t = 0, last = 0; t <= length; ++t) {
-      const int id = all[static_cast<std::size_t>(begin + t)];
-      ids[0][t] = id;
-      if (t == length || (t > 0 && id != 1 && t - last != 16)) continue;
-      starts[0][t] = true;
-      last = t;
-    }
-    const auto loss = model.loss(ids.narrow(1, 0, length), ids.narrow(1, 1, length), {},
-                                 documents_in(starts, at::kCPU));
-    loss_sum += loss.item<double>() * static_cast<double>(length);
-  }
-  predictions = 176;
-  const auto score = make(bytes).score(model, 16);
-  EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
-  settings.data.document_attention = DocumentAttentionChoice::off;
-  EXPECT_GT(std::abs(make(bytes).score(model, 16).loss - score.loss), 1e-4);
-}
-
-// Rows of VAL_BATCH_SIZE / 8: three, the last one of three sequences.
-TEST_F(ValidationTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
-  write_shards({101, 60, 30});
-  settings.data.loader_order = LoaderOrder::documents;
-  settings.run.val_batch_size = 8 * 4 * 16;
-  const auto expected = make(bytes).score(model, 16);
-  for (const int ranks : {1, 2, 4}) {
-    for (const std::int64_t steps : {1, 2, 16}) {
-      settings.run.grad_accum_steps = {.count = steps};
-      test::as_ranks(ranks, [&](Communicator& communicator) {
-        Gpt own(test::plan_of(config), table, {});
-        Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
-                              TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU, communicator);
-        const auto score = validation.score(own, 16);
-        EXPECT_NEAR(score.loss, expected.loss, 1e-7) << ranks << " ranks, " << steps << " steps";
-        EXPECT_NEAR(*score.bpb, *expected.bpb, 1e-7);
-      });
-    }
-  }
-}
-
-// Rows of EVAL_SEQ_LEN from the first token on, which overlap by the last one's target; attention
-// spans a document of any length in them.
-TEST_F(ValidationTest, AlignedScoresRowsInOrderWithoutALimitOnAnyRanks) {
-  write_shards({101, 60, 30});
-  settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.segment_limit = {.count = 3};  // of training
-  settings.run.eval_seq_len = 32;
-  settings.run.val_batch_size = 8 * 2 * 32;
-  settings.run.val_tokens = 128;
-  const at::NoGradGuard no_grad;
-  for (std::int64_t begin = 0; begin < 128; begin += 32) {
-    auto ids = at::empty({1, 33}, at::kLong), starts = at::zeros({1, 32}, at::kBool);
-    for (std::int64_t t = 0; t <= 32; ++t) {
-      const int id = all[static_cast<std::size_t>(begin + t)];
-      ids[0][t] = id;
-      if (t < 32 && (t == 0 || id == 1)) starts[0][t] = true;
-    }
-    loss_sum +=
-        model.loss(ids.narrow(1, 0, 32), ids.narrow(1, 1, 32), {}, documents_in(starts, at::kCPU))
-            .item<double>();
-  }
-  EXPECT_NEAR(make(bytes).score(model, 32).loss, loss_sum / 4, kTolerance);
-  for (const int ranks : {2, 3}) {
-    test::as_ranks(ranks, [&](Communicator& communicator) {
-      Gpt own(test::plan_of(config), table, {});
-      Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
-                            TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU, communicator);
-      EXPECT_EQ(validation.tokens(), 128);
-      EXPECT_NEAR(validation.score(own, 32).loss, loss_sum / 4, kTolerance) << ranks;
-    });
-  }
-}
-
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
   write_shards({194});
   settings.run.eval_seq_len = 0;  // as training: 193 = 24 · 8 + 1
