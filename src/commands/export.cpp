@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -23,6 +25,7 @@
 #include "model_io/model_files.h"
 #include "model_io/model_path.h"
 #include "model_io/stored_record.h"
+#include "modeling_speedrun_43.h"
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
@@ -40,10 +43,31 @@ constexpr const char* help =
     "\n"
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
-    "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer, a SentencePiece model\n"
-    "as tokenizer.model, GPT-2's as the tokenizer.json that AutoTokenizer reads. What\n"
-    "transformers saves of it is a MODEL again.\n"
+    "model.safetensors (fp32) and, by RECIPE, modeling_train_gpt.py or modeling_speedrun_43.py;\n"
+    "and the tokenizer, a SentencePiece model as tokenizer.model, GPT-2's as the tokenizer.json\n"
+    "that AutoTokenizer reads. What transformers saves of it is a MODEL again.\n"
     "\n";
+
+// A file of hf/: the classes TrainGpt, TrainGptConfig and TrainGptForCausalLM.
+struct Modeling {
+  std::string module;  // its name without .py
+  const char* source;
+};
+
+Modeling modeling_of(RecipeChoice recipe) {
+  switch (recipe) {
+    case RecipeChoice::record:
+    case RecipeChoice::speedrun:
+    case RecipeChoice::last_record:
+      return {"modeling_train_gpt", kModelingTrainGpt};
+    case RecipeChoice::speedrun_43:
+      return {"modeling_speedrun_43", kModelingSpeedrun43};
+    case RecipeChoice::automatic:
+      break;
+  }
+  assert(!"RECIPE=auto is resolved where settings are read");
+  std::abort();
+}
 
 void make_empty_folder(const std::string& folder) {
   create_folders(folder, "; choose another folder");
@@ -59,10 +83,6 @@ void make_empty_folder(const std::string& folder) {
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
-  REQUIRE(recipe_of(settings).has_transformers_model, ExitCode::config,
-          "export --hf has no model of RECIPE={} for transformers (expected one of the other "
-          "recipes); sample and eval read it",
-          choice_name(settings.model.recipe));
   const auto spec = model_spec(settings);
   auto [table, record] = trained_model(spec, settings, Machine{}, alone);  // fp32, on the CPU
   record.stage = stage_to_compute(spec.plan, record);
@@ -96,18 +116,19 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
     tokenizer_names += ", " + name;
   }
   save_safetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
-  write_file_atomically(folder + "/modeling_train_gpt.py", kModelingTrainGpt);
+  const auto [module, source] = modeling_of(settings.model.recipe);
+  write_file_atomically(fmt::format("{}/{}.py", folder, module), source);
   write_json_file(folder + "/generation_config.json", generation);
   // The last, since transformers reads no folder without it.
   Settings exported = settings;
   exported.model.mtp_num_heads = 0;
-  auto config = hf_config(exported);
+  auto config = hf_config(exported, module);
   config[kRecordKey] = record_json(record);
   write_json_file(folder + "/config.json", config);
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
-      "modeling_train_gpt.py{}",
-      folder, parameters, tokenizer_names);
+      "{}.py{}",
+      folder, parameters, module, tokenizer_names);
 }
 
 void export_command(int argc, const char* const* argv) {

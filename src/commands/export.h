@@ -23,11 +23,11 @@ void export_command(int argc, const char* const* argv);
 
 // Writes the weights of INIT_FROM (safetensors, torch.save or artifact), in fp32, to a folder that
 // transformers' AutoModelForCausalLM.from_pretrained(trust_remote_code=True) reads: config.json,
-// generation_config.json, model.safetensors ("model." and the unbanked names),
-// modeling_train_gpt.py and, unless TOKENIZER_PATH is empty, that file, a SentencePiece model as
-// tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM matter.
-// Returns what it wrote, in one line. Errors: cannot_create (`folder` is not empty or cannot be
-// created), io, those of trained_model.
+// generation_config.json, model.safetensors ("model." and the unbanked names), the file of hf/ that
+// computes the recipe's model and, unless TOKENIZER_PATH is empty, that file, a SentencePiece model
+// as tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
+// matter. Returns what it wrote, in one line. Errors: cannot_create (`folder` is not empty or
+// cannot be created), io, those of trained_model.
 std::string export_hf(const Settings& settings, const std::string& folder);
 
 }  // namespace tg

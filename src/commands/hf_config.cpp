@@ -18,13 +18,13 @@ constexpr const char *kModelType = "train_gpt", *kDocumentAttention = "document_
 
 }  // namespace
 
-nlohmann::json hf_config(const Settings& settings) {
+nlohmann::json hf_config(const Settings& settings, const std::string& module) {
   nlohmann::json config = {
       {"model_type", kModelType},
       {"architectures", {"TrainGptForCausalLM"}},
       {"auto_map",
-       {{"AutoConfig", "modeling_train_gpt.TrainGptConfig"},
-        {"AutoModelForCausalLM", "modeling_train_gpt.TrainGptForCausalLM"}}},
+       {{"AutoConfig", module + ".TrainGptConfig"},
+        {"AutoModelForCausalLM", module + ".TrainGptForCausalLM"}}},
       // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
       // table.
       {"tie_word_embeddings", false},

@@ -7,10 +7,10 @@
 
 namespace tg {
 
-// As modeling_train_gpt.py reads it: the model's settings in lower case, train_seq_len, bos_id
-// where the smear gate reads it. Wants BOS_ID as resolve_bos_id() leaves it, and ROPE_LONGEST as
-// resolve_rope_longest() does.
-nlohmann::json hf_config(const Settings& settings);
+// As the files of hf/ read it: the model's settings in lower case, train_seq_len, bos_id where the
+// smear gate reads it. `module`: which of these files has its classes. Wants BOS_ID as
+// resolve_bos_id() leaves it, and ROPE_LONGEST as resolve_rope_longest() does.
+nlohmann::json hf_config(const Settings& settings, const std::string& module);
 
 // Whether export or, of such a model, transformers wrote it.
 bool is_hf_config(const nlohmann::json& config);

@@ -44,7 +44,6 @@ struct Recipe {
   bool keeps_warm_up_momentum = false;
   // A validation before the first step of a stage is in that stage; else in the one before.
   bool stage_precedes_validation = false;
-  bool has_transformers_model = true;  // modeling_train_gpt.py computes it
   ScriptWeights script_weights{};
 };
 

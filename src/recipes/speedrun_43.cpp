@@ -137,7 +137,6 @@ ModelSpec model(const Settings& settings) {
 const Recipe kSpeedrun43{.set_defaults = set_defaults,
                          .model = model,
                          .stage_precedes_validation = true,
-                         .has_transformers_model = false,
                          .script_weights = {"record 43's script", rename_script_weights}};
 
 }  // namespace tg

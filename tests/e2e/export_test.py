@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 import torch
 import torch.nn.functional as F
-from harness import SMALL, SOURCE, TOKENIZER, RunTest
+from harness import SMALL, SOURCE, SPEEDRUN_43, TOKENIZER, RunTest, write_shard
 from safetensors.torch import load_file
 
 # Trained for long enough that every part, of which many begin at zero, changes the loss.
@@ -40,11 +40,17 @@ LAST_RECORD = {
     "NUM_LAYERS": 6, "MODEL_DIM": 64, "XSA_LAST_N": 6, "ROPE_DIMS": 8, "BIGRAM_VOCAB_SIZE": 0, "VE_ENABLED": 0,
     "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "SKIP_GATES_ENABLED": 1, "MUON_COEFFICIENTS": "polar_express",
     "NUM_LOOPS": 2, "LOOP_START": 2, "LOOP_END": 3, "ENABLE_LOOPING_AT": 0.5, "PARALLEL_START_LAYER": 4} | TRAINED
+# At rates, and with a scale of attention, with which every part changes the loss by the end; with a window at last that
+# is shorter than a padded row, and with checkpoints in the stages before.
+RECORD_43 = {name: None for name in SMALL} | SPEEDRUN_43 | {
+    "SPARSE_ATTN_GATE_SCALE": 0.5, "GATE_WINDOW": 7, "MLP_NEGATIVE_SLOPE": 0.25, "ROPE_BASE": 64, "ATTENTION_SCALE": 1,
+    "MATRIX_LR": 0.3, "SCALAR_LR": 0.2, "HEAD_LR": 0.1, "MUON_WD": 0, "SHORT_WINDOW": "1,3@4,5@8,2@12",
+    "VAL_LOSS_EVERY": 5, "CHECKPOINT_EVERY": 5, "KEEP": 9}
 LONG_ROWS = {name: OTHERS[name] for name in ("TRAIN_SEQ_LEN", "TRAIN_BATCH_TOKENS", "GRAD_ACCUM_STEPS",
                                              "VAL_BATCH_SIZE", "VAL_TOKENS", "WARMUP_STEPS")}
 MODELS = {
     "documents": TRAINED | {"DOCUMENT_ATTENTION": 1, "LOADER_ORDER": "stream", "ATTENTION_WINDOW": "0,9,0,0"},
-    "record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS,
+    "record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS, "speedrun_43": RECORD_43,
     "last_record": LAST_RECORD | LONG_ROWS | {
         "SPARSE_ATTN_GATE_ENABLED": 1, "SPARSE_ATTN_GATE_SCALE": 0.5, "ROPE_YARN": 0},
     "gate_of_queries": LAST_RECORD | {
@@ -67,7 +73,7 @@ def replaced_transformers():
 
 
 def load_modeling(path):
-    spec = importlib.util.spec_from_file_location("modeling_train_gpt", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     modeling = importlib.util.module_from_spec(spec)
     with replaced_transformers():
         spec.loader.exec_module(modeling)
@@ -77,7 +83,8 @@ def load_modeling(path):
 def plain_model(folder):
     """The exported model as a plain torch module."""
     config = types.SimpleNamespace(**json.loads((folder / "config.json").read_text()))
-    model = load_modeling(folder / "modeling_train_gpt.py").TrainGpt(config)
+    modeling, = folder.glob("modeling_*.py")
+    model = load_modeling(modeling).TrainGpt(config)
     weights = {name.removeprefix("model."): value for name, value in load_file(folder / "model.safetensors").items()}
     model.load_state_dict(weights, strict=True)
     return model.eval()
@@ -105,11 +112,25 @@ def mean_loss(logits_of, inputs, targets):
     return float(sum(parts)) / targets.numel()
 
 
+def write_documents(folder, shards):
+    """The shards again, cut into documents of 5 to 149 tokens."""
+    lengths = np.random.default_rng(1)
+    folder.mkdir()
+    for split in ("train", "val"):
+        name = f"fineweb_{split}_000000.bin"
+        tokens = np.fromfile(shards / name, dtype="<u2")[512:]
+        begins = lengths.integers(5, 150, len(tokens) // 5).cumsum()
+        tokens[np.append(0, begins[begins < len(tokens)])] = SPEEDRUN_43["BOS_ID"]
+        write_shard(folder / name, tokens.tolist())
+
+
 class ExportTest(RunTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         torch.set_num_threads(1)
+        cls.documents = cls.folder / "documents"
+        write_documents(cls.documents, cls.shards)
         cls.exports = {}  # of each of MODELS the folder, made once, and the losses of its run
 
     def export(self, *flags, **settings):
@@ -121,8 +142,9 @@ class ExportTest(RunTest):
         if name not in self.exports:
             flags = ["--config", SOURCE / "configs" / "speedrun_124m.env"] if name == "speedrun" else []
             artifact = {"ARTIFACT": "int6"} if name == "record" else {}
-            events = self.train(*flags, output=name, **MODELS[name] | artifact)
+            events = self.train(*flags, output=name, **MODELS[name] | artifact | {"DATA_PATH": self.shards_of(name)})
             losses = {e["name"]: e["val_loss"] for e in events if e["event"] == "final"}
+            losses |= {e["step"]: e["val_loss"] for e in events if e["event"] == "val"}
             losses["val"] = [e["val_loss"] for e in events if e["event"] == "val"][-1]
             folder = self.folder / f"{name}.hf"
             done = self.export("--hf", folder, "--init-from", self.folder / name / "final_model.safetensors")
@@ -131,17 +153,21 @@ class ExportTest(RunTest):
             self.exports[name] = folder, losses
         return self.exports[name]
 
+    def shards_of(self, name):
+        return self.documents if name == "speedrun_43" else self.shards
+
     def validation_rows(self, name):
-        """Inputs and targets of the run's validation, [rows, TRAIN_SEQ_LEN]."""
+        """Inputs and targets of the run's validation, [rows, tokens]."""
         settings = SMALL | MODELS[name]
-        shard = np.fromfile(self.shards / "fineweb_val_000000.bin", dtype="<u2")[512:].astype(np.int64)
+        shard = np.fromfile(self.shards_of(name) / "fineweb_val_000000.bin", dtype="<u2")[512:].astype(np.int64)
         tokens = torch.from_numpy(shard[:settings["VAL_TOKENS"] + 1])
         self.assertEqual(len(tokens), settings["VAL_TOKENS"] + 1)
-        return (part.view(-1, settings["TRAIN_SEQ_LEN"]) for part in (tokens[:-1], tokens[1:]))
+        row = settings["EVAL_SEQ_LEN"] or settings["TRAIN_SEQ_LEN"]
+        return (part.view(-1, row) for part in (tokens[:-1], tokens[1:]))
 
     def assert_loss(self, name, found, expected):
         print(f"{name}: loss {found:.9f}, of the run {expected:.9f}")
-        self.assertAlmostEqual(found / expected, 1, delta=1e-5)
+        self.assertAlmostEqual(found / expected, 1, delta=1e-6)
 
     def test_plain_module_has_the_runs_loss(self):
         for name in MODELS:
@@ -206,8 +232,18 @@ class ExportTest(RunTest):
             model(next(self.validation_rows(name))[:1, :3], cache)
             self.assertEqual(len(cache.visits), visits, name)
 
+    def test_windows_and_rope_are_those_of_the_models_stage(self):
+        _, losses = self.exported("speedrun_43")
+        for step in (5, 10):
+            checkpoint = self.folder / "speedrun_43" / "checkpoints" / f"step-{step:08}"
+            folder = self.folder / f"step-{step}"
+            done = self.export("--hf", folder, "--init-from", checkpoint)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            loss = mean_loss(plain_model(folder), *self.validation_rows("speedrun_43"))
+            self.assert_loss(f"speedrun_43, step {step}", loss, losses[step])
+
     def test_an_export_is_the_runs_model_again(self):
-        for name in ("last_record", "gate_of_queries"):
+        for name in ("speedrun_43", "last_record", "gate_of_queries"):
             folder, again = self.exported(name)[0], self.folder / f"{name}.again"
             done = self.export("--hf", again, "--init-from", folder)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -304,6 +340,16 @@ class ExportTest(RunTest):
                     self.assertLess(difference, 1e-6)
                     self.assertAlmostEqual(float(loss), wanted, delta=1e-5)
                     self.assert_generates(model, plain, inputs[:2, :9])
+                    self.assert_saves(model, folder)
+
+    def assert_saves(self, model, folder):
+        """What transformers saves of the exported model is that model again."""
+        saved, again = (folder.with_suffix(suffix) for suffix in (".saved", ".saved_again"))
+        model.save_pretrained(saved)
+        done = self.export("--hf", again, "--init-from", saved, "--tokenizer-path", TOKENIZER)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for file in ("config.json", "model.safetensors"):
+            self.assertEqual((again / file).read_bytes(), (folder / file).read_bytes())
 
     def assert_generates(self, model, plain, ids):
         made, anew = (model.generate(ids, max_new_tokens=6, do_sample=False, use_cache=cached)
@@ -334,6 +380,7 @@ class ExportTest(RunTest):
 
 class FormulasTest(unittest.TestCase):
     modeling = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_train_gpt.py")
+    speedrun_43 = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_speedrun_43.py")
 
     def test_bigram_hash_wraps_as_int32(self):
         ids = torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]])
@@ -354,6 +401,21 @@ class FormulasTest(unittest.TestCase):
         for length, trained, base in ((2048, 1024, 22081.79), (5, 2048, 22081.79), (1024, 32, 1e4)):
             config = types.SimpleNamespace(rope_base=1e4, train_seq_len=trained, rope_yarn="auto")
             self.assertAlmostEqual(self.modeling.rope_base(length, config, 16), base, places=2)
+
+    def test_record_43_has_the_windows_and_scales_of_its_script(self):
+        config = types.SimpleNamespace(
+            model_dim=768, num_heads=6, rope_base=1024.0, attention_scale=0.1, window_yarn=True, window_block=128,
+            short_window="1,3@0.3,5@0.6,6@0.9", long_window="3,7@0.3,11@0.6,13@0.9", final_long_window=20)
+        for stage, (short, long, scale) in enumerate(((1, 3, 0.1), (3, 7, 0.116946), (5, 11, 0.127518),
+                                                      (6, 13, 0.131778), (6, 20, 0.131778))):
+            config.train_gpt = {"stage": stage}
+            found = self.speedrun_43.Stage(config)
+            self.assertEqual((found.short, found.long), (128 * short, 128 * long))
+            self.assertAlmostEqual(found.scale, scale, places=6)
+            self.assertEqual((found.frequencies > 0).tolist(), 32 * [True] + 32 * [False])
+            # The first pair turns often in any window, the last ones seldom.
+            self.assertEqual(float(found.frequencies[0]), 1)
+            self.assertAlmostEqual(float(found.frequencies[31]) * 1024 * min(long, 13) / 3, 1, places=6)
 
 
 if __name__ == "__main__":

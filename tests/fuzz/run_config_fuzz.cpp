@@ -13,7 +13,7 @@ std::vector<std::string> seeds() {
   return {settings_json({}, {}).dump(),
           R"({"settings":{"MODEL_DIM":512,"VE_LAYERS":[9,10],"QK_GAIN_INIT":1.5,"TIE_EMBEDDINGS":)"
           R"(true,"DEVICE":"cpu","GONE":null,"ODD":{"a":[1]}},"origins":{"MODEL_DIM":"flag"}})",
-          hf_config({}).dump()};
+          hf_config({}, "modeling").dump()};
 }
 
 void read(std::string_view bytes) {

@@ -1,0 +1,251 @@
+"""train_gpt's RECIPE=speedrun_43 for transformers: AutoModelForCausalLM.from_pretrained(DIR, trust_remote_code=True).
+
+TrainGpt is plain PyTorch; the two classes at the end wrap it. The config's attributes are train_gpt's model
+settings in lower case; its record says in which stage the model is, which decides on windows and RoPE. generate()
+keeps the keys and values of each block; with use_cache=False it computes every token anew.
+
+Shapes: B sequences, T tokens, N those of them that no cache has, D model_dim, V vocab_size, E elements of a head.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutput
+
+BLOCKS = range(1, 12)  # numbered as in the record's script, whose block 0 is empty
+ATTENDING = [i for i in BLOCKS if i != 7]
+LONG = (4, 11)  # blocks of the long window
+DECODER = range(6, 11)  # block 6 + j adds the output of block 5 - j
+BACKOUT = 8  # the block whose output is subtracted from the last one's
+VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # by block
+
+
+def rms_norm(x):
+    return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
+
+
+class Stage:
+    """What changes while a run goes on, as it is in the stage of the config's record: how many tokens before its own
+    a query sees (`short`, `long`); by how many radians each pair of a head's elements turns from position to position
+    (`frequencies` [E / 2]); by what the products of queries and keys are multiplied (`scale`)."""
+
+    def __init__(self, config):
+        schedules = [blocks_by_begin(text) for text in (config.short_window, config.long_window)]
+        begins = sorted(set().union(*schedules))
+        windows = [[schedule[max(b for b in schedule if b <= begin)] for schedule in schedules] for begin in begins]
+        stage = config.train_gpt["stage"]
+        trained = windows[:stage + 1]  # with the stages before
+        short, long = trained[-1]
+        if stage == len(windows):  # what is scored after the last step
+            long = config.final_long_window
+        self.short, self.long = config.window_block * short, config.window_block * long
+        quarter = config.model_dim // config.num_heads // 4
+        turning = torch.tensor(1 / config.rope_base) ** torch.linspace(0, 1, quarter)
+        self.frequencies = torch.cat([turning, torch.zeros(quarter)])  # the other pairs stand still
+        self.scale = config.attention_scale or (4 * quarter) ** -0.5
+        if config.window_yarn:
+            for (_, before), (_, after) in zip(trained, trained[1:]):
+                self.stretch(before / after, config.window_block * before)
+
+    def stretch(self, ratio, window):
+        """YaRN, of a window that so far was `window` tokens and `ratio` of the new one: pairs that turn less than
+        once in it turn by that ratio, pairs that turn more than 32 times as before."""
+        kept = ((window * self.frequencies / (2 * math.pi) - 1) / 31).clamp(0, 1)
+        self.frequencies = self.frequencies * (ratio + kept * (1 - ratio))
+        self.scale *= 1 + 0.2 * math.log(1 / ratio)
+
+    def angles(self, positions):
+        """cos and sin, fp32 [..., E / 2] of positions [...]."""
+        angle = positions[..., None].float() * self.frequencies.to(positions.device)
+        return angle.cos(), angle.sin()
+
+
+def blocks_by_begin(text):
+    """SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": from which step, or share of the run, it has how many blocks."""
+    entries = (entry.partition("@") for entry in text.split(","))
+    return {float(begin or 0): int(blocks) for blocks, _, begin in entries}
+
+
+def rope(x, cos, sin):
+    """Turns the pairs (k, k + E / 2) of each head. x [B, N, heads, E]; cos and sin [B, N, E / 2]."""
+    cos, sin = (table[:, :, None].to(x.dtype) for table in (cos, sin))
+    x1, x2 = x.chunk(2, dim=-1)
+    return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin], dim=-1)
+
+
+class Places:
+    """Where each of the ids [B, T] stands among its row's tokens. Padding, where `mask` [B, T] is 0, is no token: on
+    either side, or between, it changes nothing of the others. With DOCUMENT_ATTENTION a query sees its own text,
+    which begins with a row and with each BOS; SEGMENT_LIMIT is a matter of training alone."""
+
+    def __init__(self, ids, mask, config):
+        self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        self.position = (self.real.cumsum(1) - 1).clamp_min(0)
+        self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        last = self.index.masked_fill(~self.real, -1).cummax(1).values
+        before = F.pad(last[:, :-1], (1, 0), value=-1)
+        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # the index of the last token up to each
+        self.first = before < 0
+        begins = self.real & (ids == config.bos_id) & (config.document_attention == "1")
+        self.text = begins.cumsum(1)
+
+    def seen(self, queries, window):
+        """[B, 1, queries, T] bool, whether each of the last tokens sees a token: its own, and of its text those that
+        are at most `window` before it."""
+        def pairs(x):
+            return x[:, -queries:, None], x[:, None, :]
+
+        (query, key), (at, of), (own, other) = pairs(self.index), pairs(self.position), pairs(self.text)
+        seen = (key <= query) & self.real[:, None, :] & (at - of <= window) & (own == other)
+        return (seen | (key == query))[:, None]
+
+
+class Attention(nn.Module):
+    def __init__(self, config, block):
+        super().__init__()
+        dim, heads = config.model_dim, config.num_heads
+        self.layer, self.head_dim, self.gate_scale = ATTENDING.index(block), dim // heads, config.sparse_attn_gate_scale
+        self.c_q, self.c_k, self.c_v, self.proj = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+        self.attn_gate = nn.Linear(config.gate_window, heads, bias=False)
+        self.value_scale = nn.Parameter(torch.full((1,), 0.5))
+        self.ve_scale = nn.Parameter(torch.full((1,), 0.5)) if block in VALUE_TABLES else None
+
+    def forward(self, x, value_rows, angles, scale, seen, cache):
+        """x [B, N, D] normalised; value_rows: as x, of the block's value table, or None; seen [B, 1, N, T]."""
+        heads = (*x.shape[:2], -1, self.head_dim)
+        q, k = (rope(rms_norm(part(x).view(heads)), *angles) for part in (self.c_q, self.c_k))
+        v = self.value_scale * self.c_v(x)
+        if value_rows is not None:
+            v = v + self.ve_scale * value_rows
+        q, k, v = (part.transpose(1, 2) for part in (q, k, v.view(heads)))
+        if cache is not None:
+            k, v = cache.update(k, v, self.layer)
+        y = F.scaled_dot_product_attention(q, k, v, seen, scale=scale).transpose(1, 2)
+        gate = self.gate_scale * self.attn_gate(x[..., :self.attn_gate.in_features])
+        return self.proj((y * gate.sigmoid()[..., None]).flatten(2))
+
+
+class Mlp(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        hidden = int(config.mlp_mult * config.model_dim)
+        self.slope = config.mlp_negative_slope
+        self.fc = nn.Linear(config.model_dim, hidden, bias=False)
+        self.proj = nn.Linear(hidden, config.model_dim, bias=False)
+
+    def forward(self, x):
+        return self.proj(F.leaky_relu(self.fc(x), self.slope).square())
+
+
+class Block(nn.Module):
+    def __init__(self, config, block):
+        super().__init__()
+        self.resid_mix = nn.Parameter(torch.tensor([1.0, 0.0]))
+        self.attn = Attention(config, block) if block in ATTENDING else None
+        self.mlp = Mlp(config)
+
+    def forward(self, x, x0, *context):
+        """x0: the first block's input."""
+        x = self.resid_mix[0] * x + self.resid_mix[1] * x0
+        if self.attn is not None:
+            x = x + self.attn(rms_norm(x), *context)
+        return x + self.mlp(rms_norm(x))
+
+
+class TrainGpt(nn.Module):
+    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32; with a cache of transformers' kind, which has the
+    first of the tokens, those of the others. mask [B, T]: 0 where an id is padding, whose logits are those of the
+    token before it."""
+
+    def __init__(self, config):
+        super().__init__()
+        vocab, dim = config.vocab_size, config.model_dim
+        self.config = config
+        self.tok_emb = nn.Embedding(vocab, dim)
+        self.smear_gate = nn.Linear(config.gate_window, 1, bias=False)
+        self.smear_lambda = nn.Parameter(torch.zeros(1))
+        self.value_embeds = nn.ModuleList(nn.Embedding(vocab, dim) for _ in range(3))
+        self.skip_weights = nn.Parameter(torch.full((len(DECODER),), -1.5))
+        self.blocks = nn.ModuleDict({str(i): Block(config, i) for i in BLOCKS})
+        self.backout_lambda = nn.Parameter(torch.tensor(0.5))
+        self.lm_head = nn.Linear(dim, vocab, bias=False)
+
+    def embed(self, ids, ids_before, first):
+        """Adds to each token, but to the first of a row, a share of the one before, by a gate on its own first
+        channels; of another text, too."""
+        x, before = self.tok_emb(ids), self.tok_emb(ids_before).masked_fill(first[..., None], 0)
+        share = self.smear_lambda * self.smear_gate(x[..., :self.smear_gate.in_features]).sigmoid()
+        return rms_norm(x + share * before)
+
+    def final_states(self, ids, places, cache):
+        known = 0 if cache is None else cache.get_seq_length()
+        if known >= ids.shape[1]:
+            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, those before too")
+        new, stage = ids[:, known:], Stage(self.config)
+        angles = stage.angles(places.position[:, known:])
+        short, long = (places.seen(new.shape[1], window) for window in (stage.short, stage.long))
+        x = x0 = self.embed(new, ids.gather(1, places.before)[:, known:], places.first[:, known:])
+        skips = []
+        for i in BLOCKS:
+            if i in DECODER:
+                x = x + self.skip_weights[i - DECODER[0]].sigmoid() * skips.pop()
+            rows = self.value_embeds[VALUE_TABLES[i]](new) if i in VALUE_TABLES else None
+            x = self.blocks[str(i)](x, x0, rows, angles, stage.scale, long if i in LONG else short, cache)
+            if i < DECODER[0]:
+                skips.append(x)
+            if i == BACKOUT:
+                backout = x
+        states = rms_norm(x - self.backout_lambda * backout)
+        last = (places.last[:, known:] - known).clamp_min(0)
+        return states.gather(1, last[..., None].expand_as(states))
+
+    def forward(self, ids, cache=None, mask=None):
+        z = self.lm_head(self.final_states(ids, Places(ids, mask, self.config), cache)).float()
+        return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
+
+
+class TrainGptConfig(PretrainedConfig):
+    model_type = "train_gpt"
+    attribute_map = {"hidden_size": "model_dim", "num_attention_heads": "num_heads",
+                     "num_key_value_heads": "num_kv_heads", "max_position_embeddings": "train_seq_len"}
+
+    @property
+    def num_hidden_layers(self):
+        """Of which a cache has keys and values."""
+        return len(ATTENDING)
+
+
+class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = TrainGptConfig
+    base_model_prefix = "model"
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = TrainGpt(config)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.model.tok_emb
+
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
+        """All ids: the embedding of a token reads the one before, too."""
+        cache = past_key_values if cache is None else cache
+        return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
+
+    def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
+        """attention_mask: as input_ids, 0 where one is padding, on either side. labels: the input_ids, of which each
+        is the target of the one before; -100 is no target, nor is padding or a row's first token. cache: has the keys
+        and values of the first input_ids; logits are those of the others."""
+        if attention_mask is not None and attention_mask.shape != input_ids.shape:
+            raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
+                             f"input_ids {list(input_ids.shape)}")
+        logits, loss = self.model(input_ids, cache, attention_mask), None
+        if labels is not None:
+            if attention_mask is not None:
+                real = attention_mask.bool()
+                labels = labels.masked_fill(~real | (real.cumsum(1) == 1), -100)
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return CausalLMOutput(loss=loss, logits=logits)
