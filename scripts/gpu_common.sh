@@ -51,6 +51,11 @@ require_presets() {
   done
 }
 
+# reads_documents NAME: whether that preset's order of tokens is one of documents, which synthetic:zipf has not.
+reads_documents() {
+  "$build/train_gpt" inspect --settings "configs/$1.env" | grep -Eqx 'LOADER_ORDER=(documents|aligned)'
+}
+
 # The GPUs that a program started here sees, a line each, as CUDA_VISIBLE_DEVICES names them.
 visible_gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then

@@ -43,7 +43,7 @@ start() {
   local preset=$1 count=$2 folder=$work/$1.$2/$3 name=$1.$2.$3
   local tokens=synthetic:zipf
   mkdir -p "$work/$preset.$count"
-  [[ $preset != record_1061 ]] || tokens=synthetic:documents
+  if reads_documents "$preset"; then tokens=synthetic:documents; fi
   NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV,TUNING NCCL_DEBUG_FILE=$work/nccl.$name.%p \
     timeout -k 10 120 "${mpi[@]}" -np "$count" "$build/train_gpt" --config "configs/$preset.env" \
     --data-path "$tokens" --tokenizer-path= --output-dir "$folder" --run-id repeat "${train_only[@]}" \

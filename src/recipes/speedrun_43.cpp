@@ -107,7 +107,9 @@ void require_topology(const ModelConfig& config) {
       "VOCAB_SIZE", "NUM_HEADS", "NUM_KV_HEADS", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE",
       "LOGIT_SOFTCAP", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "SPARSE_ATTN_GATE_SCALE",
       "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW", "WINDOW_YARN",
-      "ATTENTION_SCALE"};
+      "ATTENTION_SCALE",
+      // Without effect where NUM_LOOPS is 0, which it must be.
+      "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"};
   // clang-format on
   Settings own;
   set_defaults(own);

@@ -1,10 +1,12 @@
 """DETERMINISTIC=1 on GPUs: every preset, on one rank and on several, gives the same bits again, also after a kill."""
 
 import os
+import re
 import signal
+import subprocess
 import unittest
 
-from harness import SOURCE, RunTest, children_named, gpu_count, mpirun, read_events, read_until, train_losses
+from harness import PROGRAM, SOURCE, RunTest, children_named, gpu_count, mpirun, read_events, read_until, train_losses
 
 # quickstart.env is the same model as quickstart_gpu.env, smaller, and for CPUs.
 PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
@@ -20,7 +22,9 @@ TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # 
 
 def data_of(preset):
     """The harness has shards and a tokenizer of another vocabulary."""
-    documents = "LOADER_ORDER=documents" in (SOURCE / "configs" / f"{preset}.env").read_text()
+    settings = subprocess.run([*PROGRAM, "inspect", "--settings", SOURCE / "configs" / f"{preset}.env"],
+                              check=True, capture_output=True, text=True).stdout
+    documents = re.search("^LOADER_ORDER=(documents|aligned)$", settings, re.MULTILINE)
     return dict(TOKENIZER_PATH="", DATA_PATH="synthetic:documents" if documents else "synthetic:zipf")
 
 

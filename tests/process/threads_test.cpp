@@ -1,10 +1,36 @@
 #include "process/threads.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace tg {
 namespace {
+
+// The first test of this program: a child inherits what the process has computed before.
+// Exits with 0 where a new process's first cosines, by 16 threads, are those it computes again.
+[[noreturn]] void compute_first_cosines() {
+  LaunchInfo launch;
+  launch.chose_threads = true;
+  at::set_num_threads(16);
+  set_threads(launch, /*gpu=*/false);
+  const auto x = at::linspace(0, 98304, 1 << 18);
+  const auto first = x.cos();
+  ::_exit(first.equal(x.cos()) ? 0 : 1);
+}
+
+TEST(Threads, ComputeTheFirstCosinesOfAProcessAsAllOthers) {
+  for (int i = 0; i < 8; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) compute_first_cosines();
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+}
 
 TEST(Threads, RanksShareTheCoresEvenly) {
   EXPECT_EQ(threads_of_rank({.own = 16, .host = 16}, 1, false), 16);
