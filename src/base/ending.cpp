@@ -1,9 +1,10 @@
 #include "base/ending.h"
 
+#include <future>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
-
-#include "base/time_limit.h"
 
 namespace tg {
 
@@ -32,6 +33,20 @@ void tell_ending(Ending ending, std::chrono::seconds limit) {
     const std::lock_guard lock(current().mutex);
     if (const auto listener = std::exchange(current().listener, nullptr)) listener(ending);
   });
+}
+
+void run_at_most(std::chrono::seconds limit, const std::function<void()>& work) {
+  try {
+    const auto task = std::make_shared<std::packaged_task<void()>>(work);
+    const auto done = task->get_future();
+    std::thread([task] { (*task)(); }).detach();
+    done.wait_for(limit);
+  } catch (...) {  // no thread, or no memory for one
+    try {
+      work();
+    } catch (...) {
+    }
+  }
 }
 
 }  // namespace tg

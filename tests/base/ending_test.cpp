@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/time_limit.h"
 
 namespace tg {
 namespace {
