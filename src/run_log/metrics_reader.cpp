@@ -1,11 +1,14 @@
 #include "run_log/metrics_reader.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <vector>
 
 #include "base/error.h"
+#include "files/json_fields.h"
 #include "files/json_file.h"
-#include "run_log/event_fields.h"
-#include "run_log/step_events.h"
+#include "run_log/events.h"
 
 namespace tg {
 namespace {
@@ -28,6 +31,45 @@ void rename_recurrence(json& event) {
   event["event"] = StageStarted::kEvent.name;
   event["stage"] = 1u;
   event["title"] = "in recurrence";
+}
+
+struct Field {
+  std::string name;
+  FieldType type;
+  bool required;
+};
+
+// By event; those that share a name, as warnings do, have the fields of all.
+std::map<std::string, std::vector<Field>, std::less<>> fields_of_events() {
+  std::map<std::string, std::vector<Field>, std::less<>> events;
+  for_each_event([&]<EventType E>(const E& event) {
+    auto& fields = events[E::kEvent.name];
+    event.visit([&]<class T>(const char* name, const T&, FieldRule rule, const char*) {
+      fields.push_back({name, TypeOf<T>::value, rule.required});
+    });
+  });
+  // Earlier versions wrote it here; now it is in `train`.
+  events["start"].push_back({"flops_per_token", FieldType::number, false});
+  return events;
+}
+
+void check(const JsonFields& fields, const Field& field) {
+  const auto& name = field.name;
+  const auto& value = fields.get(name);
+  switch (field.type) {
+    case FieldType::count:
+      fields.count(name);
+      break;
+    case FieldType::number:
+      fields.require(value.is_number() || value.is_null(), name, "a number or null");
+      break;
+    case FieldType::text:
+      fields.text(name);
+      break;
+    case FieldType::counts_by_name:
+      fields.require(value.is_object(), name, "an object");
+      break;
+  }
 }
 
 }  // namespace
@@ -79,6 +121,16 @@ bool MetricsReader::grow() {
   buffer_.clear();
   begin_ = 0;
   return file_.read(read_ - last_.size(), last_.size()) == last_;
+}
+
+void check_fields(const nlohmann::json& event, const std::string& place) {
+  static const auto events = fields_of_events();
+  const auto known = events.find(event.at("event").get_ref<const std::string&>());
+  if (known == events.end()) return;
+  const JsonFields fields(event, place);
+  for (const auto& field : known->second) {
+    if (field.required || event.contains(field.name)) check(fields, field);
+  }
 }
 
 }  // namespace tg

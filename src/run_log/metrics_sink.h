@@ -9,10 +9,24 @@
 #include <utility>
 
 #include "files/jsonl.h"
-#include "run_log/event_json.h"
+#include "run_log/event_schema.h"
 #include "run_log/events.h"
 
 namespace tg {
+
+// An event as an object of metrics.jsonl.
+template <EventType E>
+nlohmann::json event_json(const E& event) {
+  nlohmann::json object{{"event", E::kEvent.name}};
+  event.visit([&]<class T>(const char* name, const T& value, FieldRule, const char*) {
+    if constexpr (requires { value.has_value(); }) {
+      if (value) object[name] = *value;
+    } else {
+      object[name] = value;
+    }
+  });
+  return object;
+}
 
 class MetricsSink {
  public:

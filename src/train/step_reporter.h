@@ -2,8 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "run_log/repetition_watch.h"
-#include "run_log/stall_watch.h"
+#include "run_log/token_watch.h"
 #include "train/readback.h"
 #include "train/run.h"
 

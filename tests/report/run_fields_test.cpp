@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "report/run_follower.h"
-#include "run_log/event_json.h"
 #include "run_log/events.h"
+#include "run_log/metrics_sink.h"
 #include "tests/files/testing.h"
 
 namespace tg {

@@ -1,5 +1,4 @@
 // What a reader of metrics.jsonl takes and refuses, of every event's schema.
-#include "run_log/event_fields.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +9,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "run_log/event_json.h"
 #include "run_log/events.h"
+#include "run_log/metrics_reader.h"
+#include "run_log/metrics_sink.h"
 
 namespace tg {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "run_log/log_sink.h"
 #include "run_log/metrics_sink.h"
-#include "run_log/repetition_watch.h"
 #include "run_log/tensorboard_sink.h"
+#include "run_log/token_watch.h"
 #include "tests/files/testing.h"
 
 namespace tg {

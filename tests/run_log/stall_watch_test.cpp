@@ -1,6 +1,6 @@
-#include "run_log/stall_watch.h"
-
 #include <gtest/gtest.h>
+
+#include "run_log/token_watch.h"
 
 namespace tg {
 namespace {

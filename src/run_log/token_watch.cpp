@@ -1,4 +1,4 @@
-#include "run_log/stall_watch.h"
+#include "run_log/token_watch.h"
 
 namespace tg {
 
