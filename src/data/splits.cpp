@@ -14,7 +14,6 @@
 #include "data/text_tokens.h"
 #include "text/raw_documents.h"
 #include "text/text_files.h"
-#include "text/text_kind.h"
 
 namespace tg {
 namespace {

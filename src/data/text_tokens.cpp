@@ -17,7 +17,7 @@
 #include "data/sampled_digest.h"
 #include "text/document_encoder.h"
 #include "text/document_split.h"
-#include "text/text_kind.h"
+#include "text/text_files.h"
 #include "text/text_progress.h"
 
 namespace tg {

@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// GPT-2's byte-level BPE (Radford et al. 2019): the text's words (text/pre_tokenizer.h) as bytes,
-// of which neighbours merge, the pair of least rank first. <|endoftext|> begins a document; the
-// text of that name is encoded as any other.
+// GPT-2's byte-level BPE (Radford et al. 2019): the text's words as bytes, of which neighbours
+// merge, the pair of least rank first. <|endoftext|> begins a document; the text of that name is
+// encoded as any other.
 class ByteLevelBpe final : public TokenizerModel {
  public:
   explicit ByteLevelBpe(BpeVocabulary vocabulary);

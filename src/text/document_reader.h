@@ -1,6 +1,6 @@
 #pragma once
 // Splits text files into documents, in order. A document is valid UTF-8 and not only white space,
-// which is skipped. Files are read as files/unpacked_file.h and text/text_kind.h say.
+// which is skipped. Files are read as files/unpacked_file.h and text/text_files.h say.
 #include <atomic>
 #include <cstdint>
 #include <optional>

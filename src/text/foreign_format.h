@@ -4,9 +4,15 @@
 #include <string_view>
 
 #include "files/unpacked_file.h"
-#include "text/wide_encoding.h"
 
 namespace tg {
+
+inline constexpr std::size_t kEncodingSample = 1 << 12;  // bytes that tell an encoding
+
+// UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE where the begin of a text without a byte order mark is
+// such; else empty. Control characters between the others give it away: zeros, or what halves of
+// characters look like in text of single bytes.
+std::string_view wide_encoding(std::string_view sample);
 
 inline constexpr std::size_t kForeignHead = kEncodingSample;  // bytes that tell a format
 

@@ -6,9 +6,43 @@
 #include "base/escaped.h"
 #include "files/byte_order_mark.h"
 #include "text/foreign_format.h"
-#include "text/line_ends.h"
 
 namespace tg {
+namespace {
+
+// Line ends (\n, \r\n or \r) one behind the other, text[begin, end): one ends a line, more are
+// empty lines.
+struct LineEnds {
+  std::size_t begin = 0, end = 0;
+  int count = 0;
+};
+
+// Two searches for one byte each are faster than one for two bytes.
+std::size_t find_line_end(std::string_view text, std::size_t from) {
+  const auto feed = std::min(text.find('\n', from), text.size());
+  return std::min(text.substr(0, feed).find('\r', from), feed);
+}
+
+LineEnds line_ends_at(std::string_view text, std::size_t begin) {
+  LineEnds ends{.begin = begin, .end = begin, .count = 0};
+  while (ends.end < text.size() && (text[ends.end] == '\n' || text[ends.end] == '\r')) {
+    ends.end += text.substr(ends.end).starts_with("\r\n") ? 2 : 1;
+    ++ends.count;
+  }
+  return ends;
+}
+
+// The first of at least two from `from` on; else those that the text ends with, which may go on in
+// what follows it, begin == end == text.size() where it ends with none.
+LineEnds find_empty_lines(std::string_view text, std::size_t from) {
+  while (true) {
+    const auto ends = line_ends_at(text, find_line_end(text, from));
+    if (ends.count > 1 || ends.end == text.size()) return ends;
+    from = ends.end;
+  }
+}
+
+}  // namespace
 
 RawDocuments::RawDocuments(const std::string& path, Separator separator,
                            const std::string& text_key)

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "text/text_buffer.h"
-#include "text/text_kind.h"
+#include "text/text_files.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/log.h"
-#include "text/text_kind.h"
+#include "files/unpacked_file.h"
 
 namespace tg {
 namespace {
@@ -32,6 +32,18 @@ void add(const fs::directory_entry& entry, FolderTexts& texts) {
 }
 
 }  // namespace
+
+std::optional<TextKind> text_kind_named(std::string_view path) {
+  path = without_compression(path);
+  if (path.ends_with(".txt")) return TextKind::plain;
+  if (path.ends_with(".jsonl")) return TextKind::json_lines;
+  if (path.ends_with(".json")) return TextKind::json;
+  return {};
+}
+
+bool is_json_named(std::string_view path) {
+  return text_kind_named(path).value_or(TextKind::plain) != TextKind::plain;
+}
 
 FolderTexts find_texts(const std::string& folder) {
   FolderTexts texts;

@@ -4,7 +4,7 @@
 
 #include "data/token_width.h"
 #include "tests/fuzz/target.h"
-#include "text/wide_encoding.h"
+#include "text/foreign_format.h"
 
 namespace tg::fuzz {
 

@@ -6,7 +6,7 @@
 #include "tests/files/packed.h"
 #include "tests/files/testing.h"
 #include "text/document_encoder.h"
-#include "text/wide_encoding.h"
+#include "text/foreign_format.h"
 
 namespace tg {
 namespace {
