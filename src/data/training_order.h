@@ -1,11 +1,13 @@
 #pragma once
-// The order of the training tokens.
+// The order of the training tokens, and the documents in it.
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "config/settings.h"
 #include "data/segments.h"
 #include "data/token_order.h"
+#include "data/token_source.h"
 
 namespace tg {
 
@@ -17,5 +19,11 @@ std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const 
 
 // The segments of its micro-batches, where DOCUMENT_ATTENTION wants them. BOS_ID as above.
 std::optional<SegmentRule> training_segments(const Settings& settings);
+
+// Warns, once of all ranks, where attention or the smear gate wants to know where documents begin
+// and BOS_ID=`bos_id` is none of the split's first million tokens. Of text it waits for the first
+// ones. Errors: those of reading.
+void warn_without_documents(const Settings& settings, const TokenSource& source,
+                            std::int64_t bos_id);
 
 }  // namespace tg

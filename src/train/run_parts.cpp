@@ -9,7 +9,6 @@
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
-#include "data/document_beginnings.h"
 #include "data/prefetch.h"
 #include "data/training_order.h"
 #include "model_io/stored_record.h"
