@@ -2,11 +2,12 @@
 
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
-#include "comm/host.h"
 #include "comm/own_failure.h"
 
 namespace tg {
@@ -19,6 +20,17 @@ constexpr double kBackendSlack_s = 20;
 // After that only the watch ends a wait: a backend counts from a collective's launch, and so
 // includes this rank's own queued work and long work of the others.
 constexpr auto kBackendLimit = std::chrono::hours(24 * 365);
+
+// A text that is equal in processes that can open each other's files in /proc, so of one host and
+// one container: the kernel's boot id and the process name space. Empty: unknown.
+std::string host_identity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  if (!std::getline(file, boot) || error) return "";
+  return boot + " " + space.string();
+}
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "comm/convert.h"
 #include "comm/rendezvous_store.h"
-#include "comm/store_file.h"
 
 namespace tg {
 

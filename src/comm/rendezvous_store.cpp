@@ -2,8 +2,11 @@
 
 #include <arpa/inet.h>
 #include <c10/util/Logging.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,7 +18,7 @@
 #include "base/error.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
-#include "comm/store_file.h"
+#include "files/file_lock.h"
 #include "files/folder.h"
 
 namespace tg {
@@ -84,6 +87,33 @@ std::string connect_notice(const LaunchInfo& launch, bool is_server, const std::
                      launch.size_variable, place, launch.start_hint);
 }
 
+// On NFS the store's own flock() is a lock of the same kind as ours and would block on it for ever.
+bool is_on_nfs(int descriptor) {
+  struct statfs system {};
+  return ::fstatfs(descriptor, &system) == 0 && system.f_type == NFS_SUPER_MAGIC;
+}
+
+// Opens or creates the FileStore's file and locks it (shared) until the process ends, so the lock
+// outlives a process group that fails. A file without a lock belongs to a job whose ranks were
+// killed before all had joined; it is truncated first, except on NFS, where no lock is taken.
+// Errors: cannot_create.
+StoreFile open_store_file(const std::string& path) {
+  while (true) {
+    const StoreFile file{path, ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    REQUIRE(file.descriptor >= 0, ExitCode::cannot_create,
+            "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
+    if (is_on_nfs(file.descriptor)) return file;
+    const bool unlocked = try_lock(file.descriptor, FileLock::exclusive);
+    const bool truncated = !unlocked || ::ftruncate(file.descriptor, 0) == 0;
+    REQUIRE(truncated && wait_for_lock(file.descriptor, FileLock::shared), ExitCode::cannot_create,
+            "cannot lock {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
+    const bool in_use = unlocked || others_have_locked(file.descriptor);
+    if (in_use && has_name(file.descriptor, file.path)) return file;
+    // Between open() and the lock, another job's last rank exited or unlinked the file: try again.
+    ::close(file.descriptor);
+  }
+}
+
 }  // namespace
 
 Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s) {
@@ -124,6 +154,10 @@ Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTime
          endpoint, first_line(error.what()),
          options.isServer ? "a free port of this host" : "rank 0 listening there");
   }
+}
+
+void unlink_store_file(const StoreFile& file) {
+  if (has_name(file.descriptor, file.path)) ::unlink(file.path.c_str());
 }
 
 }  // namespace tg

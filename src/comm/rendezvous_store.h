@@ -13,4 +13,8 @@ Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s);
 // host alone. Says at `notices` that it waits for the store. Errors: unavailable.
 Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTimes notices);
 
+// Removes the file's name, so that a rank that starts later cannot join this job's store. Does
+// nothing where the name now belongs to another job's file.
+void unlink_store_file(const StoreFile& file);
+
 }  // namespace tg
