@@ -1,4 +1,12 @@
 #pragma once
+// The commands, each with its own flags: NAME_command() is in commands/NAME.cpp.
+#include <cstdint>
+#include <string>
+
+#include "config/setting.h"
+#include "config/types/choices.h"
+#include "config/types/count_or_auto.h"
+#include "config/types/limits.h"
 
 namespace tg {
 
@@ -6,5 +14,167 @@ namespace tg {
 // arguments as a program would: argv[0] is its name. Errors: usage for an unknown command, naming
 // the nearest; those of the command.
 void run_command(int argc, const char* const* argv);
+
+// `train_gpt [train] [--config FILE]... [--SETTING VALUE]...`; --help and --version print and
+// return. Each rank of a run calls it. Errors: those of the settings, of the rendezvous and of
+// train().
+void train_command(int argc, const char* const* argv);
+
+// Eval's own flags.
+struct EvalOptions {
+  bool audit = false;
+  bool baselines = false;
+  std::string adapt, hellaswag, lambada, documents, state_dir;
+
+  bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("audit", s.audit, anything, role::option,
+         "compare the bytes that val_bpb counts with those of the decoded text; exit 65 if they "
+         "differ");
+    line("baselines", s.baselines, anything, role::option,
+         "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
+         "training shards");
+    line("adapt", s.adapt, anything, role::option,
+         "lora: also score the documents as they are, and again while low-rank adapters learn from "
+         "each document's tokens once these are scored");
+    line("documents", s.documents, anything, role::option.path(),
+         "file to write: of each score a line of JSON for each document of the split");
+    line("hellaswag", s.hellaswag, anything, role::option.path(),
+         "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
+    line("lambada", s.lambada, anything, role::option.path(),
+         "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
+    line("state_dir", s.state_dir, anything, role::option.path(),
+         "folder where phased test-time training keeps its state while it runs, and after a stop; "
+         "empty: beside MODEL");
+  }
+};
+
+// `train_gpt eval --init-from MODEL [--SETTING VALUE]...`: logs every score of a trained model.
+// Each rank of several calls it. Errors: those of parse_model_command and join_ranks; those of the
+// model's file (config, where it does not fit the settings), the data and the tokenizer; bad_data
+// (the audit's counts differ); of test-time training those of TttStateFiles, and stopped.
+void eval_command(int argc, const char* const* argv);
+
+// Quantize's own flags.
+struct QuantizeOptions {
+  std::string out, calibrate;
+  CountOrAuto bits{.automatic = true};
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("out", s.out, anything, role::option.path(), "the artifact's file");
+    line("calibrate", s.calibrate, anything, role::option.path(),
+         "quantise by GPTQ, with Hessians from this data: any DATA_PATH");
+    line("bits", s.bits, within(2, 8), role::option,
+         "with --calibrate: MATRIX_BITS and EMBED_BITS at once, weights clipped where so many bits "
+         "do best; auto: as the settings say");
+  }
+};
+
+// `train_gpt quantize --init-from MODEL --out FILE [--calibrate DATA [--bits N]] [--SETTING VALUE]
+// ...`: writes the artifact of a raw model and logs its sizes. Errors: those of parse_model_command
+// and join_alone; usage (no --out, ARTIFACT=none, MODEL is an artifact, ARTIFACT=gptq and
+// --calibrate one without the other); those of the model's file and of the data; cannot_create, io.
+void quantize_command(int argc, const char* const* argv);
+
+// Sample's own flags.
+struct SampleOptions {
+  std::string prompt, stop;
+  std::int64_t tokens = 200, samples = 1;
+  bool stop_at_document_end = false;
+  double temperature = 0.8;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  bool kv_cache = true;
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("prompt", s.prompt, anything, role::option, "text to continue; needed, and may be empty");
+    line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to draw");
+    line("samples", s.samples, within(1, 1 << 30), role::option,
+         "continuations of the prompt, one after the other with a line --- between them: the first "
+         "is drawn by SEED, the next by SEED+1 and so on");
+    line("stop", s.stop, anything, role::option,
+         "text before which a continuation ends; empty: none");
+    line("stop_at_document_end", s.stop_at_document_end, anything, role::option,
+         "a continuation ends where the model begins another document, with BOS");
+    line("temperature", s.temperature, at_least(0), role::option,
+         "temperature of the softmax; 0: always the most likely token");
+    line("top_k", s.top_k, at_least(0), role::option,
+         "draw only from the k most likely tokens; 0: from all");
+    line("top_p", s.top_p, within(0, 1), role::option,
+         "draw only from the most likely tokens, whose probabilities add up to p");
+    line("kv_cache", s.kv_cache, anything, role::option,
+         "cache keys and values (KV cache); 0: recompute all tokens for each new one");
+  }
+};
+
+// `train_gpt sample --init-from MODEL --prompt TEXT [--SETTING VALUE]...`: prints the prompt and
+// the text that the model continues it with, as it is drawn, and on standard error the tokens per
+// second. Errors: those of parse_model_command and join_alone; usage (no prompt, one that the
+// tokenizer cannot encode, no tokenizer or, for the end of a document, none with BOS); config (its
+// size); those of the model's file; io.
+void sample_command(int argc, const char* const* argv);
+
+// `train_gpt inspect [--quantization [--artifact FILE]] [--weights raw|ema] MODEL`: prints
+// inspect_text. Errors: usage, those of inspect_text, io (standard output).
+void inspect_command(int argc, const char* const* argv);
+
+// Inspect's own flags.
+struct InspectOptions {
+  bool quantization = false;  // prints quantization_text
+  std::string artifact = {};  // for it: of this model
+  WeightsChoice weights = WeightsChoice::automatic;
+};
+
+// What a model's file or checkpoint is, and of each tensor its name, dtype, shape, elements, bytes,
+// and the minimum, maximum and root mean square of its finite elements; totals by dtype; what
+// `options` ask for; the settings in the config.json of its run, if that is there. Errors: those of
+// find_model() and of reading it; usage (`quantization` of an artifact); missing_input (no
+// config.json, with `artifact`).
+std::string inspect_text(const std::string& path, const InspectOptions& options = {});
+
+// Export's own flags.
+struct ExportOptions {
+  std::string hf;
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("hf", s.hf, anything, role::option.path(),
+         "folder to write for transformers; needed, new or empty");
+  }
+};
+
+// `train_gpt export --hf DIR --init-from MODEL [--SETTING VALUE]...`: writes the model to a folder
+// for transformers, and a line on standard output. Errors: those of parse_model_command and of the
+// model's file; usage (no DIR); cannot_create (DIR is not empty or cannot be created), io.
+void export_command(int argc, const char* const* argv);
+
+// Report's own flags.
+struct ReportOptions {
+  std::string out, serve;
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("out", s.out, anything, role::option.path(), "the HTML file");
+    line("serve", s.serve, anything, role::option,
+         "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
+  }
+};
+
+// `train_gpt report RUN... --out FILE`: writes one HTML file about the runs, and a line on standard
+// output. A RUN is a run's folder, or a metrics.jsonl in it (metrics.1.jsonl of an earlier run).
+// Errors: usage; missing_input; bad_data (naming file and line); cannot_create, io.
+// `train_gpt report [RUN...] --serve [PORT]`: serves the same page on the loopback until SIGINT or
+// SIGTERM; it follows the runs, also those that begin later in a folder of runs. Errors: usage;
+// missing_input; unavailable (the port is in use).
+void report_command(int argc, const char* const* argv);
+
+// `train_gpt watch RUN`: the run in this terminal, drawn again until it has ended, also if it
+// stopped; once where standard output is no terminal. A RUN is as in report_command(). Errors:
+// usage; missing_input; bad_data (naming file and line); io.
+void watch_command(int argc, const char* const* argv);
 
 }  // namespace tg

@@ -1,5 +1,3 @@
-#include "commands/eval.h"
-
 #include <fmt/format.h>
 
 #include <csignal>
@@ -15,6 +13,7 @@
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "comm/communicator.h"
+#include "commands/commands.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "config/derived.h"

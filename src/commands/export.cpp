@@ -1,5 +1,3 @@
-#include "commands/export.h"
-
 #include <fmt/format.h>
 
 #include <cassert>
@@ -11,12 +9,14 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "commands/commands.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/attention_context.h"
 #include "config/check.h"
+#include "config/settings.h"
 #include "data/vocabulary.h"
 #include "files/atomic_file.h"
 #include "files/file.h"
@@ -79,8 +79,13 @@ void make_empty_folder(const std::string& folder) {
           "{}: not empty (expected a new or an empty folder); choose another one", folder);
 }
 
-}  // namespace
-
+// Writes the weights of INIT_FROM (safetensors, torch.save or artifact), in fp32, to a folder that
+// transformers' AutoModelForCausalLM.from_pretrained(trust_remote_code=True) reads: config.json,
+// generation_config.json, model.safetensors ("model." and the unbanked names), the file of hf/ that
+// computes the recipe's model and, unless TOKENIZER_PATH is empty, that file, a SentencePiece model
+// as tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
+// matter. Returns what it wrote, in one line. Errors: cannot_create (`folder` is not empty or
+// cannot be created), io, those of trained_model.
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
   const auto spec = model_spec(settings);
@@ -130,6 +135,8 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
       "{}.py{}",
       folder, parameters, module, tokenizer_names);
 }
+
+}  // namespace
 
 void export_command(int argc, const char* const* argv) {
   ExportOptions options;

@@ -1,5 +1,3 @@
-#include "commands/inspect.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "commands/commands.h"
 #include "commands/model_file.h"
 #include "commands/plan_text.h"
 #include "commands/print.h"

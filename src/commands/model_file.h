@@ -19,8 +19,9 @@ namespace tg {
 std::optional<nlohmann::json> read_config(const std::string& path);
 
 // Gives `inputs` the settings of the model's run and the path of its config.json, or else what
-// script_settings() infers and the path of the model; false where there is neither. Errors: as
-// read_config() and script_settings(), config (no run's config.json), bad_data (another model's).
+// is inferred of a checkpoint of the GPT-124M script of 2024, and the path of the model; false
+// where there is neither. Errors: as read_config(), load_weights() and refuse_foreign_names(),
+// config (no run's config.json), bad_data (another model's).
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
 
 // The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of

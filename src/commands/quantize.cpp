@@ -1,7 +1,6 @@
-#include "commands/quantize.h"
-
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "commands/commands.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "data/splits.h"

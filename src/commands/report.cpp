@@ -1,5 +1,3 @@
-#include "commands/report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "commands/commands.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
 #include "config/parse.h"

@@ -1,5 +1,3 @@
-#include "commands/sample.h"
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include "base/elapsed.h"
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "commands/commands.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"

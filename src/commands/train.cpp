@@ -1,5 +1,3 @@
-#include "commands/train.h"
-
 #include <fmt/format.h>
 
 #include <csignal>
@@ -8,6 +6,7 @@
 
 #include "checkpoint/resume.h"
 #include "comm/communicator.h"
+#include "commands/commands.h"
 #include "commands/join.h"
 #include "config/attention_context.h"
 #include "config/ineffective_settings.h"

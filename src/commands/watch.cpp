@@ -1,5 +1,3 @@
-#include "commands/watch.h"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
+#include "commands/commands.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
 #include "report/run_follower.h"

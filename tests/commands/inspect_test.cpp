@@ -1,10 +1,9 @@
-#include "commands/inspect.h"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "commands/commands.h"
 #include "config/resolved.h"
 #include "files/json_file.h"
 #include "tests/files/testing.h"
