@@ -7,7 +7,7 @@
 
 #include "base/elapsed.h"
 #include "config/phased_ttt_config.h"
-#include "files/lock_file.h"
+#include "files/file_lock.h"
 #include "weights/named_tensors.h"
 #include "weights/safetensors.h"
 

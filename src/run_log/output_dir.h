@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/settings.h"
-#include "files/lock_file.h"
+#include "files/file_lock.h"
 
 namespace tg {
 
