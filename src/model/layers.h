@@ -7,12 +7,19 @@
 #include "model/attention.h"
 #include "model/pass_inputs.h"
 #include "model/plan.h"
-#include "model/visit_kernels.h"
 #include "model/weights.h"
+#include "ops/fused.h"
+#include "ops/gemm/normed_input.h"
 #include "ops/norm/lanes_norm.h"
 #include "ops/norm/residual_norm.h"
 
 namespace tg {
+
+// What computes a visit of a block, and the forms in which its norms pass their rows to that.
+struct VisitKernels {
+  Kernel qkv{}, out{}, mlp{};
+  NormedForm attention_input{}, mlp_input{};
+};
 
 class Layers;
 

@@ -1,18 +1,29 @@
 #pragma once
 // What all layers of a pass read.
+#include <ATen/ATen.h>
+
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "model/inference.h"
 #include "model/lora_pass.h"
-#include "model/operands.h"
 #include "model/plan.h"
 #include "ops/attention/documents.h"
 #include "ops/attention/rope.h"
 #include "ops/gemm/normed_input.h"
 
 namespace tg {
+
+// What a pass multiplies by the matrices: of a block's visit Q, K and V together, the output
+// projection, W_up and W_down, and of the whole pass the head.
+enum class Operand { qkv, out, up, down, head };
+
+// Is called with each operand of a pass, [B, T, channels] in the compute dtype and with the padding
+// of ComputeSizes, once it is computed; `block`: whose matrices these are, of the head -1.
+using OperandObserver =
+    std::function<void(Operand operand, std::int64_t block, const at::Tensor& rows)>;
 
 struct PassInputs {
   RopeTable rope{};     // of the inputs' positions
