@@ -7,10 +7,17 @@
 #include "comm/communicator.h"
 #include "model/parameters.h"
 #include "optim/shard.h"
-#include "optim/step_scalars.h"
 #include "weights/named_tensors.h"
 
 namespace tg {
+
+// What changes from step to step, as scalars on the device [] fp32: no update waits for the host,
+// and a captured update reads the next step's values.
+struct StepScalars {
+  at::Tensor lr_scale;  // factor on every base learning rate
+  at::Tensor momentum;  // Muon's
+  at::Tensor skip;      // 1: gradients are not finite, leave weights and state as they are; else 0
+};
 
 // One kind of state that a rule keeps.
 struct RuleState {

@@ -7,7 +7,6 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "optim/gradient_sums.h"
 #include "optim/group_optimizer.h"
 #include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"

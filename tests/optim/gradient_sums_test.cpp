@@ -1,5 +1,4 @@
-#include "optim/gradient_sums.h"
-
+#include "optim/kept_gradients.h"
 #include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "optim/group_optimizer.h"
 #include "optim/optimizer.h"
-#include "optim/step_scalars.h"
 #include "tests/ops/tensors.h"
 
 namespace tg::test {
