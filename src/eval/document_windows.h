@@ -5,7 +5,6 @@
 #include "comm/communicator.h"
 #include "config/phased_ttt_config.h"
 #include "eval/document_batches.h"
-#include "eval/document_chunks.h"
 #include "eval/score.h"
 #include "eval/split_tokens.h"
 #include "model/gpt.h"

@@ -11,8 +11,8 @@
 #include "config/frozen_settings.h"
 #include "eval/document_windows.h"
 #include "eval/phased_ttt.h"
-#include "eval/sliding_window.h"
 #include "eval/test_time_training.h"
+#include "eval/window_scorer.h"
 #include "train/peer_waits.h"
 
 namespace tg {

@@ -1,9 +1,9 @@
-#include "eval/document_chunks.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "eval/document_batches.h"
 
 namespace tg {
 namespace {

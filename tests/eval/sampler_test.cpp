@@ -1,9 +1,9 @@
-#include "eval/sampler.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
+
+#include "eval/generate.h"
 
 namespace tg {
 namespace {

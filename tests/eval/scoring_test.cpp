@@ -7,7 +7,7 @@
 #include "data/segments.h"
 #include "eval/batch_documents.h"
 #include "eval/generate.h"
-#include "eval/sliding_window.h"
+#include "eval/window_scorer.h"
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"
 #include "tests/model/fixtures.h"

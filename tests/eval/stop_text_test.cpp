@@ -1,8 +1,8 @@
-#include "eval/stop_text.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "eval/text_stream.h"
 
 namespace tg {
 namespace {

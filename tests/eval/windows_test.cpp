@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "eval/ttt_chunks.h"
+#include "eval/chunk_training.h"
 
 namespace tg {
 namespace {
