@@ -2,11 +2,15 @@
 // The clock of a run, and what is decided by it.
 #include <ATen/ATen.h>
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/elapsed.h"
 #include "comm/communicator.h"
 #include "config/batch_shape.h"
 #include "config/settings.h"
@@ -14,11 +18,66 @@
 #include "model/plan.h"
 #include "optim/averaging.h"
 #include "optim/schedule.h"
-#include "train/clock.h"
 #include "train/lr_trace.h"
-#include "train/pace.h"
 
 namespace tg {
+
+// Estimates the training time at the end of steps that are still under way, from the steps that
+// have ended.
+class Pace {
+ public:
+  // The clock read `elapsed_ms` when `steps` steps had ended. Calls come in the order of steps.
+  void ended(std::int64_t steps, double elapsed_ms);
+
+  // Steps take another time from now on.
+  void reset() { ends_.clear(); }
+
+  // Whether enough steps have ended for an estimate.
+  bool known() const { return ends_.size() >= kFewest; }
+  // Milliseconds on the clock when `steps` steps will have ended, by the mean of the recent ones.
+  // Wants known().
+  double expected_ms(std::int64_t steps) const;
+  // The longest of the recent steps, as a bound on the estimate's error. Wants known().
+  double tolerance_ms() const { return longest_ms_; }
+
+  template <class Visit>
+  void visit_state(Visit&& visit) {
+    auto count = static_cast<std::int64_t>(ends_.size());
+    visit("pace.count", count);
+    ends_.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      visit("pace." + std::to_string(i) + ".steps", ends_[i].steps);
+      visit("pace." + std::to_string(i) + ".elapsed_ms", ends_[i].elapsed_ms);
+    }
+    find_longest();
+  }
+
+ private:
+  static constexpr std::size_t kFewest = 4, kRecent = 9;
+  struct End {
+    std::int64_t steps = 0;
+    double elapsed_ms = 0;
+  };
+  void find_longest();
+
+  std::deque<End> ends_;
+  double longest_ms_ = 0;
+};
+
+// Time spent training: it stops for validation.
+class TrainingClock {
+ public:
+  void start() { began_ = Clock::now(), running_ = true; }
+  void stop() { spent_ms_ = elapsed_ms(), running_ = false; }
+  // The time spent so far is this.
+  void set(double elapsed_ms) { spent_ms_ = elapsed_ms, began_ = Clock::now(); }
+  double elapsed_ms() const { return spent_ms_ + (running_ ? milliseconds_since(began_) : 0.0); }
+
+ private:
+  Clock::time_point began_;
+  double spent_ms_ = 0;
+  bool running_ = false;
+};
 
 // What depends on the training time so far.
 struct Decisions {

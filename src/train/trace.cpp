@@ -3,14 +3,18 @@
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "device/gpu.h"
 #include "files/atomic_file.h"
-#include "train/trace_merge.h"
 
 namespace tg {
 
@@ -87,6 +91,111 @@ void Trace::write(const std::vector<Span>& spans) const {
   auto trace = take_kineto_trace(path_ + ".kineto");
   merge_spans(trace, spans, ::getpid());
   write_file_atomically(path_, trace.dump());
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+// A point on a track; the viewer attaches an arrow there to the slice around it.
+struct Anchor {
+  Json process, thread;
+  double at_us;
+};
+
+// Copies to a GPU as the host launched them, in order of time.
+class Copies {
+ public:
+  explicit Copies(const Json& events) {
+    for (const auto& event : events) {
+      const std::string category = event.value("cat", "");
+      if (category != "cuda_runtime" && category != "gpu_memcpy") continue;
+      const auto correlation = event.value("/args/correlation"_json_pointer, std::int64_t{-1});
+      if (category == "gpu_memcpy") {
+        done_.emplace(correlation, Anchor{event["pid"], event["tid"], event["ts"]});
+      } else if (event.value("name", "").starts_with("cudaMemcpyAsync")) {
+        launched_.emplace(event["ts"], correlation);
+      }
+    }
+  }
+
+  std::optional<Anchor> launched_within(double begin_us, double end_us) const {
+    const auto launch = launched_.lower_bound(begin_us);
+    if (launch == launched_.end() || launch->first > end_us) return {};
+    const auto copy = done_.find(launch->second);
+    if (copy == done_.end()) return {};
+    return copy->second;
+  }
+
+ private:
+  std::map<double, std::int64_t> launched_;
+  std::map<std::int64_t, Anchor> done_;
+};
+
+// The spans of one batch; some may be missing at the ends of a trace.
+struct BatchSpans {
+  const Span *read = nullptr, *copy = nullptr, *forward = nullptr;
+};
+
+Json arrow_part(const char* phase, std::int64_t batch, const Anchor& anchor) {
+  Json part{{"ph", phase},           {"cat", "batch"},       {"name", "batch"},   {"id", batch},
+            {"pid", anchor.process}, {"tid", anchor.thread}, {"ts", anchor.at_us}};
+  if (*phase == 'f') part["bp"] = "e";  // bound to the slice around it, not to the next one
+  return part;
+}
+
+}  // namespace
+
+void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t process) {
+  auto& events = trace["traceEvents"];
+  const auto base_ns = trace.value("baseTimeNanoseconds", std::int64_t{0});
+  const auto us = [&](std::int64_t ns) { return static_cast<double>(ns - base_ns) / 1000; };
+  const Copies copies(events);
+
+  std::map<std::int64_t, BatchSpans> batches;
+  std::map<std::int64_t, std::size_t> readers;  // thread → its number
+  for (const Span& span : spans) {
+    const std::string_view name = span.name;
+    auto& batch_spans = batches[span.batch];
+    if (name == "copy") batch_spans.copy = &span;
+    if (name == "forward") batch_spans.forward = &span;
+    if (name != "read") continue;
+    batch_spans.read = &span;
+    readers.emplace(span.thread, readers.size());
+    events.push_back({{"ph", "X"},
+                      {"cat", "prefetch"},
+                      {"name", "read"},
+                      {"pid", process},
+                      {"tid", span.thread},
+                      {"ts", us(span.begin_ns)},
+                      {"dur", us(span.end_ns) - us(span.begin_ns)},
+                      {"args", {{"batch", span.batch}}}});
+  }
+  for (const auto& [thread, number] : readers) {
+    const bool own = std::none_of(spans.begin(), spans.end(), [&, t = thread](const Span& span) {
+      return span.thread == t && std::string_view(span.name) == "forward";
+    });
+    if (!own) continue;  // without prefetch the training thread reads
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
+                      {"pid", process},
+                      {"tid", thread},
+                      {"args", {{"name", "prefetch worker " + std::to_string(number)}}}});
+  }
+
+  for (const auto& [batch, batch_spans] : batches) {
+    if (batch < 0 || batch_spans.read == nullptr || batch_spans.forward == nullptr) continue;
+    const auto anchor = [&](const Span& span) {
+      return Anchor{process, span.thread, (us(span.begin_ns) + us(span.end_ns)) / 2};
+    };
+    events.push_back(arrow_part("s", batch, anchor(*batch_spans.read)));
+    if (batch_spans.copy != nullptr) {
+      const auto on_gpu =
+          copies.launched_within(us(batch_spans.copy->begin_ns), us(batch_spans.copy->end_ns));
+      events.push_back(arrow_part("t", batch, on_gpu.value_or(anchor(*batch_spans.copy))));
+    }
+    events.push_back(arrow_part("f", batch, anchor(*batch_spans.forward)));
+  }
 }
 
 }  // namespace tg

@@ -3,6 +3,7 @@
 // prefetch workers beside them, and arrows from a batch's read over its copy to its forward pass.
 #include <ATen/ATen.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,5 +37,11 @@ class Trace {
   SpanLog& spans_;
   bool running_ = false;
 };
+
+// Adds to a trace of Kineto (Chrome's trace format, times in µs since its baseTimeNanoseconds) what
+// our own threads did: each "read" span as a slice on its thread's track, and for every batch an
+// arrow from its "read" over its copy to its "forward" span. The copy is the GPU's where the trace
+// has one that was launched within the batch's "copy" span, else that span itself.
+void merge_spans(nlohmann::json& trace, const std::vector<Span>& spans, std::int64_t process);
 
 }  // namespace tg

@@ -1,6 +1,6 @@
-#include "train/pace.h"
-
 #include <gtest/gtest.h>
+
+#include "train/run_clock.h"
 
 namespace tg {
 namespace {

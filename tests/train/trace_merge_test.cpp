@@ -1,8 +1,8 @@
-#include "train/trace_merge.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "train/trace.h"
 
 namespace tg {
 namespace {
