@@ -1,7 +1,7 @@
 #include "weights/safetensors.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/grad_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -138,7 +138,7 @@ NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata,
 
 FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
                             const Metadata& metadata) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const std::vector<size_t> order = layout_order(tensors);
   const std::string header = header_text(tensors, order, metadata);
   AtomicFile file(path);

@@ -1,8 +1,8 @@
 #include "weights/torch_file.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/autograd/grad_mode.h>
 
 #include <exception>
 #include <map>
@@ -75,7 +75,7 @@ class Storages {
 template <class Result>
 Result read_archive(const ByteSource& source,
                     Result (*read)(std::string_view, const std::string&, const StorageLoader&)) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const std::string& file = source.name();
   if (source.holds(0, kLegacy.size()) && source.read(0, kLegacy.size()) == kLegacy)
     fail(
@@ -102,7 +102,7 @@ Result read_archive(const ByteSource& source,
 }  // namespace
 
 void write_torch_value(const ByteSink& sink, const PickleValue& value) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const WrittenPickle pickle = write_pickle(value);
   // Exceptions must not propagate through the zip writer, which is C, nor through its destructor,
   // which finishes the archive: after the first one all output is dropped, and it is rethrown

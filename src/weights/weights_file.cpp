@@ -1,7 +1,7 @@
 #include "weights/weights_file.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/grad_mode.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -78,7 +78,7 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
                               listed("no floating-point numbers:", no_numbers);
   REQUIRE(misfits.empty(), misfit,
           "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));
   if (const auto name = first_nonfinite(into)) {
     fail(ExitCode::internal,
