@@ -53,7 +53,8 @@ require_presets() {
 
 # reads_documents NAME: whether that preset's order of tokens is one of documents, which synthetic:zipf has not.
 reads_documents() {
-  "$build/train_gpt" inspect --settings "configs/$1.env" | grep -Eqx 'LOADER_ORDER=(documents|aligned)'
+  # Not grep -q, which may end the pipe, and with pipefail the answer, before all is written.
+  "$build/train_gpt" inspect --settings "configs/$1.env" | grep -Ex 'LOADER_ORDER=(documents|aligned)' >/dev/null
 }
 
 # The GPUs that a program started here sees, a line each, as CUDA_VISIBLE_DEVICES names them.

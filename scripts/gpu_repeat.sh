@@ -38,12 +38,10 @@ make_folders
 : >"$out/table.txt"
 different=0
 
-# start PRESET RANKS NUMBER: its files are $work/PRESET.RANKS/NUMBER/.
+# start PRESET RANKS NUMBER: trains on $tokens; its files are $work/PRESET.RANKS/NUMBER/.
 start() {
   local preset=$1 count=$2 folder=$work/$1.$2/$3 name=$1.$2.$3
-  local tokens=synthetic:zipf
   mkdir -p "$work/$preset.$count"
-  if reads_documents "$preset"; then tokens=synthetic:documents; fi
   NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV,TUNING NCCL_DEBUG_FILE=$work/nccl.$name.%p \
     timeout -k 10 120 "${mpi[@]}" -np "$count" "$build/train_gpt" --config "configs/$preset.env" \
     --data-path "$tokens" --tokenizer-path= --output-dir "$folder" --run-id repeat "${train_only[@]}" \
@@ -60,6 +58,8 @@ start() {
 }
 
 for preset in $presets; do
+  tokens=synthetic:zipf
+  if reads_documents "$preset"; then tokens=synthetic:documents; fi
   for count in $ranks; do
     say "$preset on $count, $starts starts, $SECONDS s"
     for ((i = 1; i <= starts; ++i)); do start "$preset" "$count" "$i"; done

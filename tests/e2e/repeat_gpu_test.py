@@ -1,5 +1,6 @@
 """DETERMINISTIC=1 on GPUs: every preset, on one rank and on several, gives the same bits again, also after a kill."""
 
+import functools
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ SHORT = {
 TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py knows them
 
 
+@functools.cache
 def data_of(preset):
     """The harness has shards and a tokenizer of another vocabulary."""
     settings = subprocess.run([*PROGRAM, "inspect", "--settings", SOURCE / "configs" / f"{preset}.env"],
