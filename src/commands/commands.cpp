@@ -57,7 +57,12 @@ const Command& find_command(std::string_view name) {
        name.substr(0, 200), nearest_name(name, known));
 }
 
-void print_overview() {
+// `page`: of settings; empty for the commands and the settings that people set most.
+void print_overview(std::string_view page) {
+  if (!page.empty()) {
+    fmt::print("{}", help_text(page));
+    return;
+  }
   fmt::print("train_gpt [COMMAND] [ARGUMENT]...\n\nCommands\n");
   for (const auto& command : commands) fmt::print("  {:10}  {}\n", command.name, command.summary);
   fmt::print("\n{}", help_text());
@@ -69,7 +74,7 @@ bool asks_for_help(std::string_view word) {
 
 void help_command(int argc, const char* const* argv) {
   REQUIRE(argc <= 2, ExitCode::usage, "train_gpt help: expected one COMMAND, found {}", argc - 1);
-  if (argc < 2 || asks_for_help(argv[1])) return print_overview();
+  if (argc < 2 || asks_for_help(argv[1])) return print_overview("");
   const char* const arguments[] = {argv[1], "--help"};
   find_command(argv[1]).run(2, arguments);
 }
@@ -94,7 +99,7 @@ void completion_command(int argc, const char* const* argv) {
 void run_command(int argc, const char* const* argv) {
   set_error_file(read_error_file());
   const std::string_view first = argc > 1 ? argv[1] : "-";
-  if (asks_for_help(first)) return print_overview();
+  if (asks_for_help(first) && argc <= 3) return print_overview(argc == 3 ? argv[2] : "");
   if (first.starts_with('-')) return train_command(argc, argv);
   find_command(first).run(argc - 1, argv + 1);
 }

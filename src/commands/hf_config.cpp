@@ -9,6 +9,7 @@
 #include "base/escaped.h"
 #include "config/derived.h"
 #include "config/mode.h"
+#include "config/script_names.h"
 #include "config/types/text.h"
 
 namespace tg {
@@ -46,7 +47,7 @@ nlohmann::json hf_config(const Settings& settings, const std::string& module) {
   config[kDocumentAttention] =
       choice_name(documents ? DocumentAttentionChoice::on : DocumentAttentionChoice::off);
   if (documents) config["segment_limit"] = segment_limit(settings);
-  if (documents || settings.model.gates.smear_gate_enabled)
+  if (documents || settings.model.gates.smear == SmearKind::gated)
     config["bos_id"] = settings.data.bos_id.count;
   return config;
 }
@@ -74,6 +75,7 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
     if (found != config.end()) settings[env_name(name)] = std::move(*found);
   };
   for_each_setting(ModelConfig(), [&](const auto& setting) { take(setting.name); });
+  for (const auto& older : script_switches) take(std::string(older.member));
   take("train_seq_len");
   take("caseops_enabled");
   take("bos_id");

@@ -39,7 +39,8 @@ void sample_command(int argc, const char* const* argv) {
   SampleOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  auto& [settings, origins, no_help, no_version] = *parsed;
+  auto& settings = parsed->settings;
+  const auto& origins = parsed->origins;
   require_flag(is_given(origins, "prompt"), "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded

@@ -22,10 +22,10 @@
 namespace tg {
 
 void train_command(int argc, const char* const* argv) {
-  auto [settings, origins, help, version] =
+  auto [settings, origins, warnings, help, version, help_page] =
       parse_settings(argc, argv, {.set_recipe_defaults = set_recipe_defaults});
   if (help || version) {
-    fmt::print("{}", help ? help_text() : version_text());
+    fmt::print("{}", help ? help_text(help_page) : version_text());
     return;
   }
   std::vector<TracedStep> lr_trace;
@@ -35,7 +35,8 @@ void train_command(int argc, const char* const* argv) {
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
-  const auto notices = ineffective_settings(settings, origins);
+  auto notices = ineffective_settings(settings, origins);
+  notices.insert(notices.end(), warnings.begin(), warnings.end());
   follow(lr_trace, settings.run);
   const auto joined = join_ranks(settings, origins, SettingsUse::training, notices);
   if (joined.launch.rank == 0 && settings.runtime.artifact == Artifact::gptq)

@@ -23,7 +23,7 @@ std::int64_t adaptation_row(const Settings& settings) {
 
 namespace {
 
-// The longest row that a run of the last record's script has made its table for before it trains.
+// Returns the longest row for which the last record's script builds its RoPE table before training.
 std::int64_t longest_row_met(const Settings& settings, int world_size) {
   const auto& run = settings.run;
   auto longest = longest_training_row(settings, world_size);

@@ -3,7 +3,7 @@
 
 namespace tg {
 
-// Of a micro-batch: `tokens` in rows of `seq_len`, which divides them.
+// Shape of a micro-batch: `tokens` in rows of `seq_len`, which divides `tokens`.
 struct BatchShape {
   std::int64_t tokens = 0, seq_len = 0;
 

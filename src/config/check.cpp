@@ -34,7 +34,7 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
   });
 }
 
-// The most tokens that attention spans.
+// Returns the most tokens that attention spans.
 std::int64_t longest_context(const Settings& settings, int world_size, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
   const auto& trained = settings.run.train_seq_len;
@@ -67,27 +67,6 @@ void check_heads(const ModelConfig& m, std::int64_t longest, const RopeStretch& 
       rotated > 2 || stretch.trained == 0 || longest <= stretch.trained,
       "{} rotated channels cannot serve rows of {} tokens: expected at least 4 beyond {}", rotated,
       longest, stretch.trained);
-}
-
-void check_gates(const Settings& settings, Conflicts& conflicts) {
-  const auto& m = settings.model;
-  const auto& gates = m.gates;
-  conflicts.unless(!m.smear_gate || !gates.smear_gate_enabled,
-                   "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one "
-                   "of them to be 0");
-  conflicts.unless(!mode::has_gate_window(settings) || gates.gate_window <= m.model_dim,
-                   "GATE_WINDOW={} is more than MODEL_DIM={}", gates.gate_window, m.model_dim);
-  const std::pair<const char*, bool> of_heads[] = {
-      {"GATED_ATTENTION", m.gated_attention},
-      {"SPARSE_ATTN_GATE_ENABLED", gates.sparse_attn_gate_enabled},
-      {"GATED_ATTN_ENABLED", gates.gated_attn_enabled},
-      {"ATTN_OUT_GATE_ENABLED", gates.attn_out_gate_enabled}};
-  std::vector<std::string> on;
-  for (const auto& [name, value] : of_heads) {
-    if (value) on.push_back(std::string(name) + "=1");
-  }
-  conflicts.unless(on.size() <= 1, "{}: a head's output has one gate: expected one of them",
-                   fmt::join(on, " and "));
 }
 
 // Recurrence and lanes.
@@ -124,7 +103,8 @@ void check_model(const Settings& settings, Conflicts& conflicts) {
                    value_text(m.attention_window), windows, m.num_layers);
   conflicts.unless(m.bigram_vocab_size != 1,
                    "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
-  check_gates(settings, conflicts);
+  conflicts.unless(!mode::has_gate_window(settings) || m.gates.gate_window <= m.model_dim,
+                   "GATE_WINDOW={} is more than MODEL_DIM={}", m.gates.gate_window, m.model_dim);
   check_passes(m, conflicts);
   if (!m.ve_enabled) return;
   std::set<std::int64_t> seen;
@@ -278,7 +258,7 @@ void check_byte_count(const Settings& settings, Conflicts& conflicts) {
                    "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
 }
 
-// Asymmetric factors have bits of their own, which the reference implementation lets pass.
+// Asymmetric factors have 2 and 4 bits; the reference implementation ignores LQER_FACTOR_BITS then.
 void check_quantization(const Settings& settings, Conflicts& conflicts) {
   const GptqConfig& gptq = settings.gptq;
   const bool corrects = settings.runtime.artifact == Artifact::gptq && gptq.lqer_enabled;

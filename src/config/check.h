@@ -7,8 +7,8 @@
 
 namespace tg {
 
-// What settings are for. Each use reads those of the uses before it and some more; settings that a
-// use does not read may contradict each other.
+// Purpose of a command. Each use reads the settings of the uses before it and some more; settings
+// that a use does not read may contradict each other.
 enum class SettingsUse {
   weights,   // a model's tensors: the architecture
   sampling,  // computing with them: the machine
@@ -17,7 +17,7 @@ enum class SettingsUse {
   training,
 };
 
-// One line for each conflict. Ranges are checked again, for Settings that were not parsed.
+// Returns one line for each conflict. Checks ranges again, for Settings that were not parsed.
 std::vector<std::string> find_conflicts(const Settings& settings, int world_size,
                                         SettingsUse use = SettingsUse::training);
 // Throws one Error(config) that lists all conflicts.

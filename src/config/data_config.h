@@ -32,38 +32,40 @@ struct DataConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("data_path", s.data_path, anything, role::free.path(),
+    line("data_path", s.data_path, anything, role::free.path().common(),
          "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or a folder of such "
          "text; synthetic:zipf or synthetic:documents");
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
-    line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
+    line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
          "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
     line("caseops_enabled", s.caseops_enabled, anything,
-         role::frozen.ineffective_if(mode::caseops_without_tokenizer,
-                                     "has no effect without TOKENIZER_PATH"),
-         "capitals are operators before small letters (CaseOps), in shards and wherever the "
-         "tokenizer meets text; it needs U+E001 to U+E004 as pieces");
+         role::frozen.only(RecipeChoice::last_record)
+             .ineffective_if(mode::caseops_without_tokenizer,
+                             "has no effect without TOKENIZER_PATH"),
+         "CaseOps: capitals become operators before small letters, in shards and wherever the "
+         "tokenizer meets text; the tokenizer needs the pieces U+E001 to U+E004");
     line("byte_counts", s.byte_counts, anything, role::free,
-         "bytes of val_bpb: of the text before normalisation, from PREFIX_val_bytes_*.bin beside "
-         "the shards, or of what the tokenizer leaves of it; auto: those files where there are "
-         "any");
+         "bytes that val_bpb counts: sidecar, of the text before normalisation, from "
+         "PREFIX_val_bytes_*.bin beside the shards; tokenizer, of the normalised text; auto: "
+         "sidecar if there are such files");
     line("text_key", s.text_key, anything, role::free,
          "key of the text in the objects of .jsonl and .json");
-    line("run_id", s.run_id, anything, role::free.of_rank(),
+    line("run_id", s.run_id, anything, role::free.of_rank().common(),
          "name of the run; empty: a random UUID, shared by all ranks");
-    line("seed", s.seed, at_least(0), role::frozen,
+    line("seed", s.seed, at_least(0), role::frozen.common(),
          "seed of initial weights and of everything drawn later");
-    line("loader_order", s.loader_order, anything, role::frozen,
-         "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is a "
-         "row; aligned: a row of documents from their beginnings on");
+    line(
+        "loader_order", s.loader_order, anything, role::frozen,
+        "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is one "
+        "row; aligned: each row begins with a document and is filled with whole documents");
     line("bos_id", s.bos_id, within(0, most_parts - 1),
          role::frozen_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_bos_id,
                              "has no effect without LOADER_ORDER=documents or aligned, "
-                             "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, PHASED_TTT_ENABLED=1 or "
+                             "DOCUMENT_ATTENTION=1, SMEAR=gated, PHASED_TTT_ENABLED=1 or "
                              "DATA_PATH=synthetic:documents"),
-         "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
+         "token that begins a document; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
     line("document_attention", s.document_attention, anything, role::frozen,
          "attention never crosses the beginning of a document, in training, scores and samples; "

@@ -72,8 +72,8 @@ BatchShape batch_shape(const Settings& settings, int world_size, const RunProgre
 }
 
 std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size) {
-  // Where one of the schedules changes. How shares and steps mix is known only while the run goes
-  // on.
+  // Points at which a schedule changes. How fractions and steps interleave is known only during the
+  // run, so every combination counts.
   std::set<double> shares = {0}, steps = {0};
   for (const auto* schedule : {&settings.run.train_batch_tokens, &settings.run.train_seq_len}) {
     for (const auto& stage : schedule->stages())

@@ -15,15 +15,15 @@ namespace tg {
 struct Entry {
   std::string member;
   bool is_bool;
-  std::vector<std::string_view> words;  // of which it takes one; empty: other values
-  std::string expected;                 // what it takes: expected_text
-  std::string value;                    // when the entry was made: its default
+  std::vector<std::string_view> words;  // the values allowed; empty: not a list of words
+  std::string expected;                 // description of the values: expected_text
+  std::string value;                    // when the entry was made, so the default
   std::string help;
   Role role;
   std::function<bool(std::string_view)> assign;  // false: no such value
 };
 
-// Of a group of settings, which must outlive the entries.
+// Returns the entries of a group of settings, which must outlive them.
 template <class Group>
 std::vector<Entry> entries_of(Group& group) {
   std::vector<Entry> entries;
@@ -46,7 +46,7 @@ std::vector<Entry> entries_of(Group& group) {
   return entries;
 }
 
-// With the defaults of a group that lives as long as the program.
+// Returns entries with the defaults of `Group`, which live as long as the program.
 template <class Group>
 std::vector<Entry> default_entries() {
   static Group defaults;

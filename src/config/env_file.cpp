@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kInclude = "INCLUDE";
 
-// The text between quotes; nothing if the closing quote is missing or text follows it.
+// Returns the text between quotes; nothing if the closing quote is missing or text follows it.
 std::optional<std::string> unquoted(std::string_view text) {
   const char quote = text[0];
   std::string value;
@@ -62,7 +62,7 @@ bool is_name(std::string_view text) {
                                       [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
-// Of a file or, as in `--config <(sed ...)`, a pipe.
+// Reads a file or a pipe, as in `--config <(sed ...)`.
 std::string read_text(const std::string& path) {
   constexpr std::size_t largest = 1 << 20;
   File file = File::open_stream(path);
@@ -79,14 +79,15 @@ std::string read_text(const std::string& path) {
 
 namespace fs = std::filesystem;
 
-// `included`, from the folder of the file at `path`; from the current one where that is a pipe.
+// Resolves `included` relative to the folder of the file at `path`, or to the current folder if
+// `path` is a pipe.
 std::string path_from(const std::string& path, const std::string& included) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return included;
   return fs::path(path).parent_path() / included;
 }
 
-// Appends the lines of the file at `path`. `open`: the files that include it, and itself.
+// Appends the lines of the file at `path`. `open`: this file and the files that include it.
 void append_lines(const std::string& path, std::vector<std::string>& open,
                   std::vector<Assignment>& assignments) {
   std::istringstream lines(read_text(path));

@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// Parses the command line of a program that declares its own flags. Errors: usage.
+// Parses the command line of a program that declares its own flags. Throws Error(usage).
 inline cxxopts::ParseResult parse_flags(cxxopts::Options& declared, int argc, char** argv) {
   try {
     return declared.parse(argc, argv);

@@ -7,12 +7,13 @@
 
 #include "base/error.h"
 #include "config/derived.h"
+#include "config/script_names.h"
 #include "config/types/text.h"
 
 namespace tg {
 namespace {
 
-// One value of those that mean the same.
+// Replaces equivalent values by one of them.
 Settings normalised(Settings settings) {
   auto& model = settings.model;
   model.recipe = resolved_recipe(settings);
@@ -35,7 +36,7 @@ FrozenTexts texts_of(const Settings& given) {
   FrozenTexts frozen;
   for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
     if (!setting.role.is_frozen(settings)) return;
-    // What it stands for follows from others, and a checkpoint may be older than the setting.
+    // auto follows from other settings, and a checkpoint may be older than this setting.
     if constexpr (std::is_same_v<T, CountOrAuto>)
       if (setting.value.automatic) return;
     frozen[env_name(setting.name)] = value_text(setting.value);
@@ -43,8 +44,9 @@ FrozenTexts texts_of(const Settings& given) {
   return frozen;
 }
 
-// A checkpoint's texts by the rules of this program. What it cannot read stays as it is.
+// Converts a checkpoint's texts to this program's form. Unreadable texts stay as they are.
 FrozenTexts reread(FrozenTexts saved) {
+  replace_script_switches(saved);
   Settings settings;
   for_each_setting(settings, [&](const auto& setting) {
     const auto found = saved.find(env_name(setting.name));
@@ -68,8 +70,8 @@ FrozenTexts frozen_settings(const Settings& settings, int world_size) {
   // In the strided order a rank's position depends on the number of ranks.
   if (settings.data.loader_order == LoaderOrder::strided)
     frozen["ranks (LOADER_ORDER=strided)"] = ranks;
-  // Each rank clips its own gradients, and keeps its own of the multi-token heads; a round of the
-  // documents and aligned orders has a row for each rank.
+  // With RECORD_QUIRKS each rank clips its own gradients and keeps its own multi-token heads, and a
+  // round of the documents and aligned orders has a row for each rank.
   const bool differ = settings.optim.grad_clip_norm > 0 || settings.model.mtp_num_heads > 0 ||
                       mode::batches_are_rows(settings);
   if (settings.runtime.record_quirks && differ) frozen["ranks (RECORD_QUIRKS=1)"] = ranks;

@@ -1,7 +1,7 @@
 #pragma once
 // ARTIFACT=gptq: how weights are quantised by GPTQ, with LQER's corrections, and packed. The
-// levels of b bits are 2^(b−1)−1 on each side of zero; weights are clipped at some multiple of
-// their row's standard deviation.
+// levels of b bits are 2^(b−1)−1 on each side of zero; weights are clipped at a multiple of their
+// row's standard deviation.
 #include <cstdint>
 
 #include "config/role.h"
@@ -30,32 +30,33 @@ struct GptqConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("gptq_calibration_batches", s.gptq_calibration_batches, at_least(1), role::free,
-         "batches of training tokens, of TRAIN_BATCH_TOKENS/8 each on every rank, whose "
-         "activations weigh the error of each weight");
+         "calibration batches per rank, of TRAIN_BATCH_TOKENS/8 training tokens each; GPTQ's "
+         "Hessians are of their activations");
     line("matrix_bits", s.matrix_bits, within(2, 8), role::free, "bits of a weight");
     line("embed_bits", s.embed_bits, within(2, 8), role::free,
          "bits of a weight of the token tables and the head");
     line("matrix_clip_sigmas", s.matrix_clip_sigmas, above(0), role::free,
-         "standard deviations of its row at which a weight is clipped");
+         "a weight is clipped at so many standard deviations of its row");
     line("embed_clip_sigmas", s.embed_clip_sigmas, above(0), role::free,
-         "the same of the token tables and the head");
+         "MATRIX_CLIP_SIGMAS for the token tables and the head");
     line("mlp_clip_sigmas", s.mlp_clip_sigmas, above(0), role::free, "the same of the MLPs");
     line("attn_clip_sigmas", s.attn_clip_sigmas, above(0), role::free, "the same of attention");
     line("gated_attn_quant_gate", s.gated_attn_quant_gate, anything, role::free,
-         "quantise the gates of attention, too, in 8 bits");
+         "also quantise the gates of attention, in 8 bits");
     line("lqer_enabled", s.lqer_enabled, anything, role::free,
          "low-rank corrections (LQER) of the matrices with the largest errors");
     line("lqer_rank", s.lqer_rank, within(1, 1024), role::free, "rank of a correction");
     line("lqer_top_k", s.lqer_top_k, at_least(0), role::free, "matrices that are corrected");
     line("lqer_factor_bits", s.lqer_factor_bits, within(2, 8), role::free,
-         "bits of the factors' numbers, with LQER_ASYM_ENABLED=0");
+         "bits of the factors, with LQER_ASYM_ENABLED=0");
     line("lqer_asym_enabled", s.lqer_asym_enabled, anything, role::free,
-         "factors in 2 bits with one scale and in 4 bits by groups, where the second divides by "
-         "LQER_ASYM_GROUP");
+         "factors in 2 bits with one scale, and in 4 bits with a scale per group if "
+         "LQER_ASYM_GROUP divides the second factor");
     line("lqer_asym_group", s.lqer_asym_group, at_least(1), role::free,
-         "numbers that share a scale");
+         "values that share a scale");
     line("compressor", s.compressor, anything, role::free,
-         "of the file: lzma, brotli, or pergroup, the matrices of each kind by the program lrzip");
+         "compression of the file: lzma, brotli, or pergroup (the matrices of each kind by the "
+         "program lrzip)");
   }
 };
 

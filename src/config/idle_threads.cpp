@@ -1,5 +1,5 @@
-// Idle OpenMP threads spin, which starves every other process of the machine: four runs that start
-// at once on 16 cores with 16 threads each take 50 s for what one does in 1.4. libgomp reads the
+// Idle OpenMP threads spin, which starves other processes: four runs that start at once on 16 cores
+// with 16 threads each take 50 s for work that takes one run 1.4 s. libgomp reads the
 // spin count from the environment when it is loaded, before main; so the program executes itself
 // again, in the same process, with GOMP_SPINCOUNT set. This happens before any library's
 // constructors run and costs 40 ms.
@@ -24,7 +24,7 @@ BEFORE_CONSTRUCTORS void let_idle_threads_sleep(int, char** argv, char** envp) {
     const char* const variable = envp[count];
     const bool chosen =
         starts_with(variable, "OMP_WAIT_POLICY=") || starts_with(variable, "GOMP_SPINCOUNT=");
-    if (chosen) return;  // by the user, or by the first start
+    if (chosen) return;  // by the user, or before execve
   }
   // Threads that sleep at once (OMP_WAIT_POLICY=PASSIVE) made steps of the CPU quickstart 30 %
   // slower on two idle cores; this spin count, a tenth of the default, costs nothing.
@@ -33,7 +33,7 @@ BEFORE_CONSTRUCTORS void let_idle_threads_sleep(int, char** argv, char** envp) {
   for (std::size_t i = 0; i < count; ++i) extended[i] = envp[i];
   extended[count] = short_spin;
   extended[count + 1] = nullptr;
-  // By the path it was called with, so that ps shows its name. If execve fails, this start
+  // Executes the path it was called with, so that ps shows its name. If execve fails, this process
   // continues with threads that spin.
   ::execve(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)), argv, extended);
 }

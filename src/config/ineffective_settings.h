@@ -7,7 +7,7 @@
 
 namespace tg {
 
-// One line for each setting that was set and has no effect, or none yet.
+// Returns one line for each setting that was given and has no effect.
 std::vector<std::string> ineffective_settings(const Settings& settings, const Origins& origins);
 
 }  // namespace tg

@@ -55,8 +55,8 @@ int read_int(const char* name, const std::string& text, int low, int high) {
   return static_cast<int>(value);
 }
 
-// The number of ranks on host `node`, from Slurm's list for all hosts: "8(x2),4" means 8, 8 and 4.
-// Nothing if the list does not have it.
+// Returns the number of ranks on host `node` from Slurm's list for all hosts: "8(x2),4" means 8, 8
+// and 4. Nothing if the list is too short.
 std::optional<int> slurm_tasks(std::string_view list, std::int64_t node) {
   while (!list.empty()) {
     const auto comma = std::min(list.find(','), list.size());
@@ -75,7 +75,7 @@ std::optional<int> slurm_tasks(std::string_view list, std::int64_t node) {
   return std::nullopt;
 }
 
-// The number of ranks on this host, if the launcher gives it.
+// Returns the number of ranks on this host, if the launcher gives it.
 std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup, int world_size) {
   if (launcher.local_size != nullptr) {
     const auto count = lookup(launcher.local_size);
@@ -93,7 +93,7 @@ std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup
   return std::nullopt;
 }
 
-// A rank that is alone on its host has local rank 0, whether or not a variable says so.
+// A rank that is alone on its host has local rank 0, also without a variable for it.
 bool one_rank_a_host(const Launcher& launcher, const EnvLookup& lookup) {
   return lookup(launcher.variables[1]) == "1" ||
          (launcher.local_size != nullptr && lookup(launcher.local_size) == "1");
@@ -109,7 +109,7 @@ bool one_rank_a_host(const Launcher& launcher, const EnvLookup& lookup) {
            : "start all ranks with torchrun, mpirun or srun, or unset it");
 }
 
-// Nothing if none of the launcher's variables exists.
+// Returns nothing if none of the launcher's variables exists.
 std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& lookup) {
   std::array<std::optional<std::string>, 3> texts;
   std::vector<const char*> present, missing;

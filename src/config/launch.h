@@ -13,8 +13,8 @@ struct LaunchInfo {
   int local_size = 1;          // ranks on this host; world_size if unknown
   bool one_node = true;        // all ranks run on this host, as far as is known
   std::string launcher;        // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
-  std::string size_variable;   // that world_size is of, such as "SLURM_NTASKS"
-  std::string start_hint;      // how its ranks are started, for who waits for some of them
+  std::string size_variable;   // the variable that gave world_size, such as "SLURM_NTASKS"
+  std::string start_hint;      // how the launcher starts ranks, for messages about missing ranks
   std::string job;             // unique among the jobs of this host; empty: unknown
   std::string master_addr;     // MASTER_ADDR; empty: not given
   int master_port = 29500;     // MASTER_PORT
@@ -30,16 +30,16 @@ using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
 // SLURM_{PROCID,NTASKS,LOCALID}; else PMI_{RANK,SIZE} and, where it is set, MPI_LOCALRANKID; else
 // a single process. The first set of which any variable exists is used. The number of ranks on this
 // host: LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, SLURM_STEP_TASKS_PER_NODE or
-// SLURM_TASKS_PER_NODE, MPI_LOCALNRANKS. Where that or the world size is 1, the local rank may be
-// absent and is 0; with more than one rank on a host nothing else says which GPU is whose. Errors:
-// usage, for an incomplete set and for invalid values.
+// SLURM_TASKS_PER_NODE, MPI_LOCALNRANKS. If that number or the world size is 1, the local rank may
+// be absent and is 0; with several ranks on a host it is required, since it selects the GPU. Throws
+// Error(usage) for an incomplete set and for invalid values.
 LaunchInfo read_launch(const EnvLookup& lookup);
 // Reads the environment of this process.
 LaunchInfo read_launch();
-// A variable of this process's environment.
+// Returns a variable of this process's environment.
 std::optional<std::string> own_environment(const char* name);
-// TORCHELASTIC_ERROR_FILE, from which torchrun reports a rank's error; empty: not given. A function
-// of its own, so that errors of read_launch are reported there as well.
+// Returns TORCHELASTIC_ERROR_FILE, from which torchrun reports a rank's error; empty: not given.
+// Apart from read_launch, so that its errors are reported there as well.
 std::string read_error_file();
 
 }  // namespace tg

@@ -6,7 +6,7 @@
 namespace tg::mode {
 
 bool reads_documents(const Settings& s) {
-  return batches_are_rows(s) || segments_attention(s) || has_smear_gate(s) ||
+  return batches_are_rows(s) || segments_attention(s) || has_gated_smear(s) ||
          s.data.data_path == synthetic_documents;
 }
 
@@ -53,24 +53,24 @@ bool keeps_rope_base(const Settings& s) {
   return s.model.rope_yarn == RopeYarn::off;
 }
 
-bool has_smear_gate(const Settings& s) {
-  return s.model.gates.smear_gate_enabled;
+bool has_gated_smear(const Settings& s) {
+  return s.model.gates.smear == SmearKind::gated;
 }
 
 bool has_sparse_gate(const Settings& s) {
-  return s.model.gates.sparse_attn_gate_enabled;
+  return s.model.gates.head_gate == HeadGateKind::sparse;
 }
 
 bool has_full_gate(const Settings& s) {
-  return s.model.gates.gated_attn_enabled;
+  return s.model.gates.head_gate == HeadGateKind::full;
 }
 
 bool has_output_gate(const Settings& s) {
-  return s.model.gates.attn_out_gate_enabled;
+  return s.model.gates.head_gate == HeadGateKind::output;
 }
 
 bool has_gate_window(const Settings& s) {
-  return has_smear_gate(s) || has_sparse_gate(s) || has_output_gate(s);
+  return has_gated_smear(s) || has_sparse_gate(s) || has_output_gate(s);
 }
 
 bool has_growing_windows(const Settings& s) {

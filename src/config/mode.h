@@ -1,6 +1,6 @@
 #pragma once
-// What is switched on in a run, and so which settings have an effect. Declared apart from Settings,
-// whose groups name these conditions beside the settings that they are about.
+// Conditions on which settings have an effect. Declared apart from Settings, whose groups name them
+// beside each setting.
 
 namespace tg {
 
@@ -9,12 +9,12 @@ struct Settings;
 namespace mode {
 
 // The data.
-bool reads_documents(const Settings& settings);     // whose beginnings matter, and so BOS_ID
-bool reads_no_bos_id(const Settings& settings);     // neither so nor in phased test-time training
-bool batches_are_rows(const Settings& settings);    // LOADER_ORDER=documents, aligned: of one row
+bool reads_documents(const Settings& settings);     // BOS_ID matters
+bool reads_no_bos_id(const Settings& settings);     // nor does phased test-time training
+bool batches_are_rows(const Settings& settings);    // LOADER_ORDER=documents, aligned
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
 bool segments_no_attention(const Settings& settings);
-bool limits_segments(const Settings& settings);  // SEGMENT_LIMIT: of attention, or of rows' pieces
+bool limits_segments(const Settings& settings);  // SEGMENT_LIMIT has an effect
 bool limits_no_segments(const Settings& settings);
 bool caseops_without_tokenizer(const Settings& settings);
 
@@ -22,10 +22,10 @@ bool caseops_without_tokenizer(const Settings& settings);
 bool has_bigram(const Settings& settings);
 bool stretches_rope(const Settings& settings);   // ROPE_YARN=auto or 1
 bool keeps_rope_base(const Settings& settings);  // ROPE_YARN=0
-bool has_smear_gate(const Settings& settings);   // SMEAR_GATE_ENABLED
-bool has_sparse_gate(const Settings& settings);  // SPARSE_ATTN_GATE_ENABLED
-bool has_full_gate(const Settings& settings);    // GATED_ATTN_ENABLED
-bool has_output_gate(const Settings& settings);  // ATTN_OUT_GATE_ENABLED
+bool has_gated_smear(const Settings& settings);  // SMEAR=gated
+bool has_sparse_gate(const Settings& settings);  // HEAD_GATE=sparse
+bool has_full_gate(const Settings& settings);    // HEAD_GATE=full
+bool has_output_gate(const Settings& settings);  // HEAD_GATE=output
 bool has_gate_window(const Settings& settings);
 bool has_growing_windows(const Settings& settings);  // RECIPE=speedrun_43
 bool has_fixed_windows(const Settings& settings);
@@ -36,11 +36,11 @@ bool has_value_embedding(const Settings& settings);
 bool has_mtp_heads(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
 bool unties_embeddings(const Settings& settings);
-bool steps_heads(const Settings& settings);  // an untied one, or those of multi-token prediction
+bool steps_heads(const Settings& settings);           // HEAD_LR has an effect
 bool changes_momentum(const Settings& settings);      // in a warm-up or a cool-down
 bool keeps_second_moments(const Settings& settings);  // NORMUON
 bool keeps_no_second_moments(const Settings& settings);
-bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS, and no trace instead
+bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS without LR_TRACE
 bool follows_lr_trace(const Settings& settings);
 bool warms_down_by_fraction(const Settings& settings);  // WARMDOWN_FRAC
 bool warms_down_by_steps(const Settings& settings);     // WARMDOWN_ITERS
@@ -48,8 +48,8 @@ bool has_no_cap(const Settings& settings);              // MAX_WALLCLOCK_SECONDS
 // BIGRAM_DIM's table and projection both begin at zero, so that no gradient ever reaches them.
 bool bigram_stays_zero(const Settings& settings);
 
-// Averaging and quantisation. LAWA takes precedence over EMA, which it needs until it has two
-// copies, and both over SWA.
+// Averaging and quantisation. LAWA takes precedence over EMA, which it falls back to until it has
+// two copies; both take precedence over SWA.
 bool averages_by_lawa(const Settings& settings);
 bool averages_without_lawa(const Settings& settings);
 bool updates_ema(const Settings& settings);

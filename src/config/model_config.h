@@ -39,12 +39,10 @@ struct ModelConfig {
   std::int64_t ve_dim = 128;
   std::vector<std::int64_t> ve_layers = {9, 10};
   bool dtg_enabled = false;
-  bool gated_attention = false;
   ValueResidual value_residual = ValueResidual::off;
   std::int64_t mtp_num_heads = 0;
   double mtp_loss_weight = 0.2;
   bool unet_skips = true;
-  bool smear_gate = true;
   bool layer_scales = true;
   ResidMix resid_mix = ResidMix::vector;
   RecipeChoice recipe = RecipeChoice::automatic;
@@ -55,13 +53,14 @@ struct ModelConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("vocab_size", s.vocab_size, within(2, most_parts), role::frozen,
+    line("vocab_size", s.vocab_size, within(2, most_parts), role::frozen.common(),
          "tokens in the vocabulary");
-    line("num_layers", s.num_layers, within(1, most_parts), role::frozen, "blocks");
-    line("num_heads", s.num_heads, within(1, most_parts), role::frozen, "query heads of a block");
+    line("num_layers", s.num_layers, within(1, most_parts), role::frozen.common(), "blocks");
+    line("num_heads", s.num_heads, within(1, most_parts), role::frozen.common(),
+         "query heads of a block");
     line("num_kv_heads", s.num_kv_heads, within(1, most_parts), role::frozen,
          "key and value heads; divides NUM_HEADS");
-    line("model_dim", s.model_dim, within(1, most_channels), role::frozen,
+    line("model_dim", s.model_dim, within(1, most_channels), role::frozen.common(),
          "channels; a multiple of NUM_HEADS");
     line("mlp_mult", s.mlp_mult, Limit{.low = 0, .high = 1024, .low_open = true}, role::frozen,
          "hidden channels of the MLP as a multiple of MODEL_DIM");
@@ -78,12 +77,12 @@ struct ModelConfig {
     line("rope_longest", s.rope_longest, within(0, most_tokens),
          role::frozen_if(mode::stretches_rope)
              .ineffective_if(mode::keeps_rope_base, "has no effect with ROPE_YARN=0"),
-         "passes on up to so many tokens have the base for so many; 0: that for their own rows; "
-         "auto: what attention spans in training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a run's "
-         "config.json has the number");
+         "shorter rows have the RoPE base of rows of so many tokens; 0: each pass has the base of "
+         "its own rows; auto: the context of training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a "
+         "run's config.json has the number");
     line("attention_window", s.attention_window, within(0, most_tokens_in_row), role::frozen,
-         "tokens that attention sees, the own and those before it; 0: all before. One number for "
-         "all blocks, or a list of one for each: 1024,1024,0,1024");
+         "tokens that a query sees, its own included; 0: all before it. One number for all blocks, "
+         "or one for each: 1024,1024,0,1024");
     line("logit_softcap", s.logit_softcap, above(0), role::frozen,
          "c in c tanh(z / c), which bounds the logits z");
     line("qk_gain_init", s.qk_gain_init, at_least(0), role::frozen,
@@ -104,15 +103,13 @@ struct ModelConfig {
     line("ln_scale", s.ln_scale, anything, role::frozen,
          "divide the normalised input of block i by the square root of i + 1");
     line("ve_enabled", s.ve_enabled, anything, role::frozen,
-         "value embedding: a token embedding added to attention's values");
+         "value embedding: a token embedding that is added to attention's values");
     line("ve_dim", s.ve_dim, within(1, most_channels), role::frozen_if(mode::has_value_embedding),
          "channels of the value embedding");
     line("ve_layers", s.ve_layers, anything, role::frozen_if(mode::has_value_embedding),
          "blocks that add the value embedding");
     line("dtg_enabled", s.dtg_enabled, anything, role::frozen,
          "gate that lets a token bypass a block");
-    line("gated_attention", s.gated_attention, anything, role::frozen,
-         "gate on each head's output");
     line("value_residual", s.value_residual, anything, role::frozen,
          "mix the first block's values into the other blocks'");
     line("mtp_num_heads", s.mtp_num_heads, within(0, most_parts), role::frozen,
@@ -121,19 +118,16 @@ struct ModelConfig {
          "weight of the mean loss of multi-token prediction");
     line("unet_skips", s.unet_skips, anything, role::frozen,
          "skip connections from the first half of the blocks to the second");
-    line("smear_gate", s.smear_gate, anything, role::frozen,
-         "mix each token's embedding with the previous token's");
     line("layer_scales", s.layer_scales, anything, role::frozen,
          "learned scales of attention and MLP outputs");
     line("resid_mix", s.resid_mix, anything, role::frozen,
          "weights that mix residual stream and embedding: per channel or per block");
-    line(
-        "recipe", s.recipe, anything, role::frozen,
-        "the record, the GPT-124M speedrun of 2024, the last record or the speedrun's record 43: "
-        "their scripts' settings become the defaults, and their order of draws, warm-up and quirks "
-        "are taken; auto: the speedrun with "
-        "VALUE_RESIDUAL=blend, the last record with MUON_COEFFICIENTS=polar_express, else the "
-        "record, and the defaults stay; a run's config.json has the one taken");
+    line("recipe", s.recipe, anything, role::frozen.common(),
+         "record and last_record: the 16 MB challenge's; speedrun and speedrun_43: GPT-124M of "
+         "2024 and record 43 of 2025. Its script's settings become the defaults; order of draws, "
+         "warm-up and quirks are its script's. auto: speedrun with VALUE_RESIDUAL=blend, "
+         "last_record with MUON_COEFFICIENTS=polar_express, else record, and the program's "
+         "defaults stay");
     RecurrenceConfig::visit(s.recurrence, line);
     LanesConfig::visit(s.lanes, line);
     GatesConfig::visit(s.gates, line);

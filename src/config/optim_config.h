@@ -50,7 +50,7 @@ struct OptimConfig {
     line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
          role::frozen_if(mode::ties_embeddings),
          "standard deviation of a tied token embedding's initial values");
-    line("matrix_lr", s.matrix_lr, at_least(0), role::frozen,
+    line("matrix_lr", s.matrix_lr, at_least(0), role::frozen.common(),
          "learning rate of the blocks' matrices (Muon)");
     line("scalar_lr", s.scalar_lr, at_least(0), role::frozen,
          "learning rate of scalars and projections (AdamW)");
@@ -60,44 +60,46 @@ struct OptimConfig {
          role::frozen_if(mode::changes_momentum),
          "Muon's momentum at step 0, and at the end of its cool-down");
     line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::frozen,
-         "steps of that warm-up; 0: MUON_MOMENTUM at once");
-    line("muon_momentum_cooldown_steps", s.muon_momentum_cooldown_steps, at_least(0), role::free,
+         "steps in which Muon's momentum rises to MUON_MOMENTUM; 0: none");
+    line("muon_momentum_cooldown_steps", s.muon_momentum_cooldown_steps, at_least(0),
+         role::free.only(RecipeChoice::speedrun_43),
          "last steps of ITERATIONS, in which Muon's momentum falls back to "
          "MUON_MOMENTUM_WARMUP_START");
     line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::frozen,
          "Newton-Schulz iterations; polar_express has five at most");
     line("muon_coefficients", s.muon_coefficients, anything, role::frozen,
-         "of the Newton-Schulz iterations: the same of all, or Polar Express, which has others of "
-         "each");
-    line("muon_row_normalize", s.muon_row_normalize, anything, role::frozen,
-         "Muon divides each row of its update by its norm before these iterations");
-    line("normuon", s.normuon, anything, role::frozen,
+         "coefficients of the Newton-Schulz iterations: quintic, equal in all; polar_express, "
+         "different in each");
+    line("muon_row_normalize", s.muon_row_normalize, anything,
+         role::frozen.only(RecipeChoice::last_record),
+         "Muon divides each row of its update by its norm before the Newton-Schulz iterations");
+    line("normuon", s.normuon, anything, role::frozen.only(RecipeChoice::speedrun_43),
          "Muon divides its updates by the root of their second moments, kept by row or by column");
     line("muon_beta2", s.muon_beta2, fraction,
          role::frozen_if(mode::keeps_second_moments)
+             .only(RecipeChoice::speedrun_43)
              .ineffective_if(mode::keeps_no_second_moments, "has no effect without NORMUON=1"),
          "decay of NORMUON's second moments");
     line("muon_wd", s.muon_wd, at_least(0), role::frozen,
          "weight decay of the blocks' matrices (Muon)");
-    line(
-        "cautious_wd", s.cautious_wd, anything, role::frozen,
-        "Muon's weight decay goes by the squared rate, and only where the update does not grow the "
-        "weight");
+    line("cautious_wd", s.cautious_wd, anything, role::frozen.only(RecipeChoice::speedrun_43),
+         "Muon's weight decay is scaled by the squared learning rate, and left out where the "
+         "update grows the weight");
     line("adam_wd", s.adam_wd, at_least(0), role::frozen,
          "weight decay of embeddings, scalars and projections (AdamW)");
-    line("embed_wd", s.embed_wd, at_least(0), role::frozen,
+    line("embed_wd", s.embed_wd, at_least(0), role::frozen.only(RecipeChoice::last_record),
          "weight decay of the embeddings alone; auto: ADAM_WD");
     line("beta1", s.beta1, fraction, role::frozen, "decay of AdamW's first moment");
     line("beta2", s.beta2, fraction, role::frozen, "decay of AdamW's second moment");
     line("adam_eps", s.adam_eps, above(0), role::frozen,
          "AdamW's epsilon, outside the square root");
-    line("adam_every", s.adam_every, at_least(1), role::frozen,
+    line("adam_every", s.adam_every, at_least(1), role::frozen.only(RecipeChoice::speedrun_43),
          "steps between updates by AdamW and Adam, which take the sum of their gradients");
     line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::frozen,
          "maximum norm of the gradient; 0: no clipping");
     line("lr_trace", s.lr_trace, anything, role::free.path(),
-         "metrics.jsonl of a run whose steps and learning-rate scales are repeated, without its "
-         "clock");
+         "metrics.jsonl of a run whose steps and learning-rate scales are repeated, whatever the "
+         "clock says");
   }
 };
 
@@ -121,7 +123,6 @@ struct AveragingConfig {
   bool qat_enabled = false;
   double late_qat_threshold = 0.15;
   std::vector<std::string> control_tensor_name_patterns = default_control_patterns();
-  bool late_qat = false;
   std::vector<std::string> int8_keep_float_fp32_name_patterns = default_control_patterns();
 
   template <class Self, class Line>
@@ -149,10 +150,6 @@ struct AveragingConfig {
     line("control_tensor_name_patterns", s.control_tensor_name_patterns, anything, role::frozen,
          "substrings of parameter names: AdamW updates those parameters at SCALAR_LR, the artifact "
          "keeps them in floating point");
-    line("late_qat", s.late_qat, anything,
-         role::free.compatibility().ineffective_if(role::always,
-                                                   "has no effect: LATE_QAT_THRESHOLD decides"),
-         "accepted and ignored: LATE_QAT_THRESHOLD decides");
     line("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
          role::free.ineffective_if(mode::writes_no_int8_artifact,
                                    "has no effect without ARTIFACT=int8_zlib"),

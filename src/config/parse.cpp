@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cxxopts.hpp>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "base/escaped.h"
 #include "config/derived.h"
 #include "config/env_file.h"
+#include "config/resolved.h"
+#include "config/script_names.h"
 #include "config/suggest.h"
 #include "config/types/text.h"
 
@@ -23,13 +26,14 @@ struct Flags {
   std::vector<std::string> config_files;
   bool help = false;
   bool version = false;
+  std::string help_page;
 };
 
 // cxxopts matches words with std::regex, which recurses for each letter: a word of 100,000
 // overflows the stack.
 constexpr std::size_t longest_word = 4096;
 
-// What the user may do about an unknown name. `spelled`: a member as the user would write it.
+// Returns the hint about an unknown name. `spelled`: writes a member as the user would.
 template <class Spelled>
 std::string suggestion(const std::vector<std::string>& meant, Spelled spelled) {
   if (meant.empty()) return "--help lists those that there are";
@@ -44,7 +48,9 @@ std::string suggestion(const std::vector<std::string>& meant, Spelled spelled) {
 class Parser {
  public:
   explicit Parser(const CommandInputs& inputs)
-      : inputs_(inputs), settings_(entries_of(result_.settings)) {
+      : inputs_(inputs),
+        settings_(entries_of(result_.settings)),
+        script_names_(script_name_entries(script_values_)) {
     begin();
   }
 
@@ -52,6 +58,7 @@ class Parser {
     const Flags flags = read_flags({argv, argv + argc});
     result_.help = flags.help;
     result_.version = flags.version;
+    result_.help_page = flags.help_page;
     if (flags.help || flags.version) return std::move(result_);
     std::vector<Assignment> lines;  // of the files
     for (const auto& path : flags.config_files) {
@@ -67,16 +74,24 @@ class Parser {
     REQUIRE(problems_.empty(), ExitCode::usage, "{}", fmt::join(problems_, "; "));
     auto& recipe = result_.settings.model.recipe;
     recipe = resolved_recipe(result_.settings);
+    for (const auto& [member, reason] : ignored_names) {
+      const auto given = script_values_.find(std::string(member));
+      if (given != script_values_.end())
+        result_.warnings.push_back(fmt::format("{}={} has no effect: {}", env_name(member),
+                                               value_text(given->second), reason));
+    }
     return std::move(result_);
   }
 
  private:
   void begin() {
     result_.settings = Settings();
+    script_values_.clear();
+    selected_by_.clear();
     for_each_entry([&](const Entry& entry) { result_.origins[entry.member] = origin::program; });
   }
 
-  // Begins anew with the defaults of the recipe that was given → whether one was.
+  // Starts again from the defaults of the given recipe. Returns whether one was given.
   bool take_recipe_defaults() {
     const auto recipe = result_.settings.model.recipe;
     if (recipe == RecipeChoice::automatic || inputs_.set_recipe_defaults == nullptr ||
@@ -102,8 +117,8 @@ class Parser {
 
   template <class F>
   void for_each_entry(F&& f) const {
-    for (const Entry& entry : settings_) f(entry);
-    for (const Entry& entry : inputs_.options) f(entry);
+    for (const auto* entries : {&settings_, &script_names_, &inputs_.options})
+      for (const Entry& entry : *entries) f(entry);
   }
   const Entry* find_flag(std::string_view name) const {
     const Entry* found = nullptr;
@@ -113,8 +128,9 @@ class Parser {
     return found;
   }
   const Entry* find_env(std::string_view name) const {
-    for (const Entry& entry : settings_) {
-      if (env_name(entry.member) == name) return &entry;
+    for (const auto* entries : {&script_names_, &settings_}) {
+      for (const Entry& entry : *entries)
+        if (env_name(entry.member) == name) return &entry;
     }
     return nullptr;
   }
@@ -125,11 +141,28 @@ class Parser {
   void apply(const Entry& entry, std::string_view text, std::string origin,
              const std::string& where) {
     if (entry.assign(text)) {
+      if (const auto* selects = find_script_switch(entry.member)) select(*selects, origin);
       result_.origins[entry.member] = std::move(origin);
     } else {
       problems_.push_back(fmt::format("{}='{}' ({}): expected {}", env_name(entry.member),
                                       escaped(text, 200), where, entry.expected));
     }
+  }
+
+  // Two switches of one setting exclude each other where the same source gives both; otherwise the
+  // stronger source decides.
+  void select(const ScriptSwitch& given, const std::string& origin) {
+    const bool on = script_values_.at(std::string(given.member));
+    if (!on && setting_text(result_.settings, given.setting) != given.value) return;
+    find_member(given.setting)->assign(on ? given.value : "off");
+    result_.origins[std::string(given.setting)] = origin;
+    if (!on) return;
+    auto& [before, source] = selected_by_[given.setting];
+    REQUIRE(before.empty() || before == given.member || source != origin, ExitCode::config,
+            "{}=1 and {}=1: {} has one value: expected one of them", env_name(before),
+            env_name(given.member), env_name(given.setting));
+    before = given.member;
+    source = origin;
   }
 
   void apply_assignments(const std::vector<Assignment>& assignments) {
@@ -140,27 +173,32 @@ class Parser {
         apply(*entry, value, path, where);
       } else {
         std::vector<std::string> known;
-        for (const Entry& setting : settings_) known.push_back(setting.member);
+        for (const auto* entries : {&settings_, &script_names_})
+          for (const Entry& known_entry : *entries) known.push_back(known_entry.member);
         problems_.push_back(fmt::format("{}: unknown setting {}; {}", where, name,
                                         suggestion(meant_settings(name, known), env_name)));
       }
     }
   }
 
+  // An environment has no order: a setting's own name beats the switches that select its values.
   void apply_environment(const char* const* envp) {
-    for (; envp != nullptr && *envp != nullptr; ++envp) {
-      const std::string_view text = *envp;
-      const auto equals = text.find('=');
-      if (equals == std::string_view::npos) continue;
-      const Entry* entry = find_env(text.substr(0, equals));
-      if (entry != nullptr) apply(*entry, text.substr(equals + 1), "environment", "environment");
+    for (const bool switches : {true, false}) {
+      for (auto* variable = envp; variable != nullptr && *variable != nullptr; ++variable) {
+        const std::string_view text = *variable;
+        const auto equals = text.find('=');
+        if (equals == std::string_view::npos) continue;
+        const Entry* entry = find_env(text.substr(0, equals));
+        if (entry != nullptr && (find_script_switch(entry->member) != nullptr) == switches)
+          apply(*entry, text.substr(equals + 1), "environment", "environment");
+      }
     }
   }
 
   // Joins switches and their values, and reports flags without a value. In cxxopts a flag takes the
   // next word as its value either always or never; here a switch may have a value, and a missing
   // value must not be taken from the next flag.
-  std::vector<std::string> joined(const std::vector<std::string>& words) {
+  std::vector<std::string> joined(const std::vector<std::string>& words, std::string& help_page) {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < words.size(); ++i) {
       REQUIRE(words[i].size() <= longest_word, ExitCode::usage,
@@ -171,7 +209,10 @@ class Parser {
       const Entry* entry = is_flag ? find_flag(name) : nullptr;
       const bool has_next = i + 1 < words.size();
       bool ignored = false;
-      if (entry == nullptr && name != "config") {
+      if (words[i] == "-h" || words[i] == "--help") {
+        out.push_back("--help");
+        if (has_next && !words[i + 1].starts_with('-')) help_page = words[++i];
+      } else if (entry == nullptr && name != "config") {
         out.push_back(words[i]);
       } else if (entry != nullptr && entry->is_bool) {
         out.push_back(words[i] + "=");
@@ -198,10 +239,10 @@ class Parser {
       add(flag_name(entry.member), "", cxxopts::value<std::string>());
     });
 
-    const auto safe_words = joined(words);
+    Flags flags;
+    const auto safe_words = joined(words, flags.help_page);
     std::vector<const char*> argv;
     for (const auto& word : safe_words) argv.push_back(word.c_str());
-    Flags flags;
     try {
       const auto parsed = options.parse(static_cast<int>(argv.size()), argv.data());
       flags.help = parsed.count("help") > 0;
@@ -245,7 +286,11 @@ class Parser {
 
   ParseResult result_;
   const CommandInputs& inputs_;
-  std::vector<Entry> settings_;  // they point into result_
+  std::vector<Entry> settings_;                // point into result_
+  std::map<std::string, bool> script_values_;  // values of the scripts' names that were given
+  std::vector<Entry> script_names_;            // point into script_values_
+  // By setting: the script's switch that selected its value last, and that switch's origin.
+  std::map<std::string_view, std::pair<std::string_view, std::string>> selected_by_;
   std::vector<std::string> problems_;
 };
 

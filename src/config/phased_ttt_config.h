@@ -1,6 +1,7 @@
 #pragma once
-// PHASED_TTT_ENABLED: documents are scored in batches, chunk by chunk, each chunk teaching low-rank
-// adapters (LoRA) of its document once it is scored; after some documents they teach the weights.
+// PHASED_TTT_ENABLED: documents are scored in batches, chunk by chunk. Each scored chunk trains
+// low-rank adapters (LoRA) of its document; after a phase of documents, the scored ones train the
+// weights.
 #include <cstdint>
 
 #include "config/role.h"
@@ -43,22 +44,23 @@ struct PhasedTttConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("phased_ttt_enabled", s.phased_ttt_enabled, anything, role::free,
-         "after the other final scores, phased test-time training: each document's chunks teach "
-         "adapters of its own once they are scored");
+         "phased test-time training after the other final scores: each scored chunk trains "
+         "adapters of its document");
     line("phased_ttt_prefix_docs", s.phased_ttt_prefix_docs, at_least(0), role::free,
-         "documents that also teach the weights, once they are scored");
+         "scored documents that also train the weights");
     line("phased_ttt_num_phases", s.phased_ttt_num_phases, within(1, most_parts), role::free,
-         "how often they do, each time those scored so far");
+         "phases: how often the documents scored so far train the weights");
     line("val_doc_fraction", s.val_doc_fraction, {.low = 0, .high = 1, .low_open = true},
-         role::free, "share of the validation split's documents that are scored, the first ones");
+         role::free,
+         "fraction of the validation split's documents that is scored, from the first on");
     line("ttt_lora_rank", s.ttt_lora_rank, within(1, 4096), role::free, "rank of an adapter");
     line("ttt_lora_alpha", s.ttt_lora_alpha, at_least(0), role::free,
-         "what an adapter adds is multiplied by this over its rank");
+         "an adapter's output is multiplied by this over its rank");
     line("ttt_warm_start_a", s.ttt_warm_start_a, anything, role::free,
-         "a batch's adapters begin with the last batch's A; 0: with one drawn anew");
+         "a batch's adapters begin with the A of the batch before; 0: with a new random A");
     line("ttt_lora_lr", s.ttt_lora_lr, at_least(0), role::free, "learning rate of the adapters");
     line("ttt_optimizer", s.ttt_optimizer, anything, role::free,
-         "of the adapters: adam (AdamW), or sgd with momentum TTT_BETA1");
+         "optimizer of the adapters: adam (AdamW), or sgd with momentum TTT_BETA1");
     line("ttt_beta1", s.ttt_beta1, fraction, role::free, "decay of the gradient's average");
     line("ttt_beta2", s.ttt_beta2, fraction, role::free, "decay of the squared gradient's average");
     line("ttt_weight_decay", s.ttt_weight_decay, at_least(0), role::free,
@@ -66,34 +68,34 @@ struct PhasedTttConfig {
     line("ttt_chunk_size", s.ttt_chunk_size, within(1, most_tokens_in_row), role::free,
          "tokens of a document that are scored before they are trained on");
     line("ttt_eval_seq_len", s.ttt_eval_seq_len, within(0, most_tokens_in_row), role::free,
-         "longest row, the chunk and what precedes it; 0: what attention spans in training");
+         "longest row, a chunk and its context; 0: the context of training");
     line("ttt_batch_size", s.ttt_batch_size, within(1, most_parts), role::free,
-         "documents of a batch, one a row");
+         "documents of a batch, one per row");
     line("ttt_concurrent_batches", s.ttt_concurrent_batches, within(1, 16), role::free,
-         "batches that a rank scores at once, on a GPU on a stream each; as with more ranks, which "
-         "A a batch begins with, and its score, depends on it");
+         "batches that a rank scores at once, each on its own CUDA stream; as with more ranks, "
+         "the order decides which A a batch begins with, and so its score");
     line("ttt_grad_steps", s.ttt_grad_steps, within(1, most_parts), role::free,
          "updates of the adapters after each chunk");
     line("ttt_k_lora", s.ttt_k_lora, anything, role::free, "adapters of the keys' projection");
     line("ttt_mlp_lora", s.ttt_mlp_lora, anything, role::free, "adapters of the MLP");
     line("ttt_o_lora", s.ttt_o_lora, anything, role::free, "adapters of attention's output");
     line("global_ttt_lr", s.global_ttt_lr, at_least(0), role::free,
-         "learning rate of the weights, which falls over a phase's chunks");
+         "learning rate of the weights; it falls over a phase's chunks");
     line("global_ttt_momentum", s.global_ttt_momentum, fraction, role::free, "their momentum");
     line("global_ttt_epochs", s.global_ttt_epochs, within(1, most_parts), role::free,
-         "passes over a chunk");
+         "epochs over a chunk");
     line("global_ttt_chunk_tokens", s.global_ttt_chunk_tokens, within(1, most_tokens), role::free,
-         "tokens of an update of the learning rate");
+         "tokens of a chunk, which has one learning rate");
     line("global_ttt_batch_seqs", s.global_ttt_batch_seqs, within(1, most_parts), role::free,
-         "sequences of an update, of all ranks together; with RECORD_QUIRKS=1 of each rank");
+         "sequences of an update, all ranks together; with RECORD_QUIRKS=1 per rank");
     line("global_ttt_warmup_start_lr", s.global_ttt_warmup_start_lr, at_least(0), role::free,
          "learning rate of a phase's first chunk, with GLOBAL_TTT_WARMUP_CHUNKS");
     line("global_ttt_warmup_chunks", s.global_ttt_warmup_chunks, at_least(0), role::free,
-         "chunks over which it rises to GLOBAL_TTT_LR");
+         "chunks in which the learning rate rises to GLOBAL_TTT_LR");
     line("global_ttt_grad_clip", s.global_ttt_grad_clip, at_least(0), role::free,
-         "limit of the gradient's norm; 0: none");
+         "maximum norm of the gradient; 0: no clipping");
     line("global_ttt_respect_doc_boundaries", s.global_ttt_respect_doc_boundaries, anything,
-         role::free, "attention stops where a document ends");
+         role::free, "attention does not cross the end of a document");
   }
 };
 

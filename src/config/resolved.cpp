@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "config/env_file.h"
+#include "config/script_names.h"
 #include "config/types/text.h"
 
 namespace tg {
@@ -85,10 +86,13 @@ std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& conf
   const auto found = config.find("settings");
   if (found == config.end() || !found->is_object()) return std::nullopt;
   std::vector<Assignment> assignments;
+  const auto add = [&](std::string_view member) {
+    const auto value = found->find(env_name(member));
+    if (value != found->end()) assignments.push_back({env_name(member), json_text(*value), 0});
+  };
+  for (const auto& older : script_switches) add(older.member);  // what older programs wrote
   for_each_setting(Settings(), [&](const auto& setting) {
-    const auto value = found->find(env_name(setting.name));
-    if (value == found->end() || setting.role.scope != Scope::model) return;
-    assignments.push_back({env_name(setting.name), json_text(*value), 0});
+    if (setting.role.scope == Scope::model) add(setting.name);
   });
   return assignments;
 }

@@ -15,16 +15,16 @@ namespace tg {
 nlohmann::json settings_json(const Settings& settings, const Origins& origins);
 // A NAME=value line for each setting, as --config files have them.
 std::string settings_text(const Settings& settings);
-// The same lines for the settings in `config`, a run's config.json, whose values are not this
-// program's defaults; nothing where `config` has no settings.
+// Returns lines as settings_text for the settings in `config`, a run's config.json, that differ
+// from this program's defaults; nothing if `config` has no settings.
 std::optional<std::string> changed_settings_text(const nlohmann::json& config);
-// The settings in `config`, a run's config.json, with which its model is used later: those that
-// this program has and whose scope is the model. Nothing where `config` has no settings.
+// Returns the settings of scope `model` in `config`, a run's config.json, for later uses of its
+// model; nothing if `config` has no settings. Names that this program does not know are left out.
 std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& config);
-// The lines of settings_text without those that may differ between ranks and runs of one
-// experiment, whose scope is the rank.
+// Returns settings_text without the settings of scope `rank`, which may differ between ranks and
+// between runs of one experiment.
 std::string experiment_text(const Settings& settings);
-// One setting's value as text, by member name.
+// Returns the value of the setting `member` as text.
 std::string setting_text(const Settings& settings, std::string_view member);
 
 }  // namespace tg

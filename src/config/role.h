@@ -1,7 +1,9 @@
 #pragma once
-// What a setting is to those who treat all settings alike: resuming, the comparison of ranks, the
-// use of a model after its run, warnings, --help and the completion.
+// Metadata of a setting for code that treats all settings alike: resuming, comparing ranks, using a
+// model after its run, warnings, --help and shell completion.
 #include <type_traits>
+
+#include "config/types/choices.h"
 
 namespace tg {
 
@@ -10,9 +12,9 @@ using Condition = bool (*)(const Settings&);
 
 // Whom a setting's value concerns.
 enum class Scope {
-  model,  // also who uses the run's model later, with the config.json of the run
+  model,  // the run's model, also in later commands that read its config.json
   run,    // this run and its machine alone
-  rank,   // likewise, and its ranks may differ
+  rank,   // this run, and its ranks may differ
 };
 
 // The warning about a setting without effect: "NAME=value " and `text`.
@@ -36,14 +38,19 @@ class Role {
   Scope scope = Scope::model;
   bool is_path = false;
   bool is_compatibility = false;  // accepted as the reference implementation accepts it
+  bool is_common = false;         // on the first page of --help
+  RecipeChoice recipe =
+      RecipeChoice::automatic;  // its script alone has this setting; auto: several
   Ineffective ineffective = {};
 
-  // No default: whoever declares a setting says whether it is frozen.
+  // No default: every setting says whether it is fixed on resume.
   constexpr explicit Role(Condition frozen) : is_frozen(frozen) {}
 
   constexpr Role of_run() const { return with(&Role::scope, Scope::run); }
   constexpr Role of_rank() const { return with(&Role::scope, Scope::rank); }
   constexpr Role path() const { return with(&Role::is_path, true); }
+  constexpr Role common() const { return with(&Role::is_common, true); }
+  constexpr Role only(RecipeChoice script) const { return with(&Role::recipe, script); }
   constexpr Role compatibility() const { return with(&Role::is_compatibility, true); }
   // Warns where `when` holds and the setting was given.
   constexpr Role ineffective_if(Condition when, const char* text) const {

@@ -35,13 +35,13 @@ struct RunConfig {
   static void visit(Self& s, const Line& line) {
     line("val_batch_size", s.val_batch_size, within(1, most_tokens), role::free,
          "validation tokens per round, all ranks together");
-    line("val_tokens", s.val_tokens, within(0, most_tokens), role::free,
+    line("val_tokens", s.val_tokens, within(0, most_tokens), role::free.common(),
          "validation tokens in all; 0: the whole split");
-    line("val_loss_every", s.val_loss_every, at_least(0), role::free,
+    line("val_loss_every", s.val_loss_every, at_least(0), role::free.common(),
          "steps between validations; 0: at the end only");
     line("train_log_every", s.train_log_every, at_least(0), role::free,
          "steps between lines of the training loss; 0: none");
-    line("iterations", s.iterations, at_least(0), role::free,
+    line("iterations", s.iterations, at_least(0), role::free.common(),
          "optimizer steps, unless the clock ends the run");
     line("schedule_iterations", s.schedule_iterations, at_least(0),
          role::frozen_if(mode::has_schedule_length)
@@ -54,25 +54,27 @@ struct RunConfig {
         role::free.ineffective_if(mode::warms_down_by_fraction, "has no effect with WARMDOWN_FRAC"),
         "last steps of the schedule, in which the learning rate falls to 0");
     line("warmdown_frac", s.warmdown_frac, at_least(0), role::free,
-         "last share of the schedule, of its time where it follows the clock, in which the "
-         "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS counts");
-    line(
-        "min_lr", s.min_lr, within(0, 1),
-        role::free.ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
-        "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
+         "last fraction of the schedule, or of its time where it follows the clock, in which the "
+         "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS decides");
+    line("min_lr", s.min_lr, within(0, 1),
+         role::free.only(RecipeChoice::last_record)
+             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+         "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
     line(
         "lr_floor", s.lr_floor, within(0, 1),
-        role::free.ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
-        "factor on the learning rates to which that warm-down falls linearly, instead of MIN_LR");
+        role::free.only(RecipeChoice::speedrun_43)
+            .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+        "factor to which the warm-down of WARMDOWN_FRAC takes the learning rates linearly, instead "
+        "of MIN_LR");
     line("warmup_steps", s.warmup_steps, at_least(0), role::free,
-         "steps run before the clock starts, whose changes are then undone");
-    line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::frozen,
+         "steps that run before the clock starts and are then undone");
+    line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::frozen.common(),
          "tokens per step, all ranks together; 98304,393216@0.3,786432@5000: another number from a "
          "fraction of the run (below 1) or a step on");
-    line("grad_accum_steps", s.grad_accum_steps, within(0, most_parts), role::free,
+    line("grad_accum_steps", s.grad_accum_steps, within(0, most_parts), role::free.common(),
          "micro-batches per rank and step; 0: 8 / world size, rounded up; auto: as many, each "
          "split into the fewest parts that fit in the GPU's memory");
-    line("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), role::frozen,
+    line("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), role::frozen.common(),
          "tokens of a training sequence; changes as TRAIN_BATCH_TOKENS does");
     line("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row), role::free,
          "tokens of a sequence in the final evaluations; 0: as in training");
@@ -81,11 +83,12 @@ struct RunConfig {
              mode::windows_do_not_overlap,
              "is not below the evaluation's row: no sliding-window evaluation"),
          "stride of the sliding-window evaluation; 0: no such evaluation");
-    line("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0), role::free,
+    line("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0), role::free.common(),
          "training time allowed; 0: no cap");
     line("gptq_reserve_seconds", s.gptq_reserve_seconds, at_least(0),
-         role::free.ineffective_if(mode::has_no_cap, "has no effect without MAX_WALLCLOCK_SECONDS"),
-         "what training leaves of MAX_WALLCLOCK_SECONDS to the quantisation behind it");
+         role::free.only(RecipeChoice::last_record)
+             .ineffective_if(mode::has_no_cap, "has no effect without MAX_WALLCLOCK_SECONDS"),
+         "seconds of MAX_WALLCLOCK_SECONDS that training leaves for quantisation");
   }
 };
 

@@ -32,7 +32,7 @@ struct IoConfig {
     line("train_prefetch_queue", s.train_prefetch_queue, within(1, 4096), role::free,
          "training batches kept ready");
     line("train_prefetch_workers", s.train_prefetch_workers, within(1, 256), role::free,
-         "threads that read them");
+         "threads that read training batches");
     line("train_copy_stream", s.train_copy_stream, anything, role::free,
          "copy training batches on a separate CUDA stream");
     line("val_prefetch", s.val_prefetch, anything, role::free,
@@ -45,12 +45,12 @@ struct IoConfig {
          "where the bytes of val_bpb are counted");
     line("val_progress_log_every", s.val_progress_log_every, at_least(0), role::free,
          "validation batches between progress lines; 0: none");
-    line("training_timing_breakdown", s.training_timing_breakdown, anything, role::free,
+    line("training_timing_breakdown", s.training_timing_breakdown, anything, role::free.common(),
          "time the phases of a step: 1 synchronises around each, events does not");
     line("training_timing_every", s.training_timing_every, at_least(1),
          role::free.ineffective_if(mode::times_no_phases,
                                    "has no effect without TRAINING_TIMING_BREAKDOWN"),
-         "steps between lines of these times");
+         "steps between lines of TRAINING_TIMING_BREAKDOWN");
   }
 };
 
@@ -79,14 +79,13 @@ struct RuntimeConfig {
   std::string resume = "auto";
   Artifact artifact = Artifact::int6;
   bool record_quirks = false;
-  bool fused_ce_enabled = true;
   bool tensorboard = false;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("device", s.device, anything, role::free.of_run(),
+    line("device", s.device, anything, role::free.of_run().common(),
          "where to train; auto: the GPU where there is one");
-    line("compute_dtype", s.compute_dtype, anything, role::frozen,
+    line("compute_dtype", s.compute_dtype, anything, role::frozen.common(),
          "dtype of activations and GEMMs; auto: bf16 on CUDA, fp32 on the CPU; fp32 means "
          "everything; fp16 scales the loss");
     line("attention", s.attention, anything, role::free.of_run(),
@@ -98,7 +97,7 @@ struct RuntimeConfig {
          "graphs");
     line("pad_vocab", s.pad_vocab, anything, role::free,
          "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
-    line("fp8", s.fp8, anything, role::frozen.of_run(),
+    line("fp8", s.fp8, anything, role::frozen.of_run().common(),
          "compute these GEMMs of training in FP8, on a Hopper GPU; 1: all of them");
     line("activation_recompute", s.activation_recompute, anything, role::free,
          "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
@@ -106,12 +105,12 @@ struct RuntimeConfig {
          role::free.ineffective_if(mode::limits_no_gpu,
                                    "has no effect with DEVICE=cpu: it limits a GPU's memory"),
          "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
-    line("init_from", s.init_from, anything, role::free.of_run().path(),
+    line("init_from", s.init_from, anything, role::free.of_run().path().common(),
          "initial weights: a run's folder, a checkpoint's, or a file; empty: drawn from SEED");
     line("weights", s.weights, anything, role::free.of_run(),
-         "of a checkpoint in INIT_FROM: raw, as trained, or ema, their average; auto: those that "
-         "its run would end with");
-    line("output_dir", s.output_dir, anything, role::free.of_rank().path(),
+         "weights of a checkpoint in INIT_FROM: raw, as trained, or ema, the average; auto: "
+         "those that its run would end with");
+    line("output_dir", s.output_dir, anything, role::free.of_rank().path().common(),
          "where results go; empty: logs/RUN_ID");
     line("profile", s.profile, anything, role::free.of_rank(),
          "write a trace, or mark phases for Nsight (nvtx)");
@@ -124,33 +123,29 @@ struct RuntimeConfig {
                                              "has no effect without PROFILE=1"),
          "profiled steps");
     line("deterministic", s.deterministic, anything, role::free,
-         "bitwise the same results in every run, at some cost");
+         "bitwise equal results in every run, at some cost");
     line("on_nonfinite", s.on_nonfinite, anything, role::free,
          "a loss or gradient that is not finite: stop, or skip the step");
     line("nonfinite_limit", s.nonfinite_limit, at_least(1), role::free,
          "consecutive skipped steps that end a run with ON_NONFINITE=skip");
     line("comm_timeout_s", s.comm_timeout_s, above(0), role::free,
          "seconds without progress before a rank counts as lost");
-    line(
-        "checkpoint_every", s.checkpoint_every, at_least(0),
-        role::free.ineffective_if(mode::saves_without_name,
-                                  "without RUN_ID or OUTPUT_DIR: each start draws a RUN_ID of its "
-                                  "own and so finds no checkpoint to resume from; set one of them"),
-        "steps, or minutes of training time (5m), between checkpoints; 0: none");
+    line("checkpoint_every", s.checkpoint_every, at_least(0),
+         role::free.common().ineffective_if(
+             mode::saves_without_name,
+             "without RUN_ID or OUTPUT_DIR: each start draws a RUN_ID of its "
+             "own and so finds no checkpoint to resume from; set one of them"),
+         "steps, or minutes of training time (5m), between checkpoints; 0: none");
     line("keep", s.keep, at_least(1),
          role::free.ineffective_if(mode::saves_nothing, "has no effect without CHECKPOINT_EVERY"),
          "newest checkpoints that are kept");
     line(
-        "resume", s.resume, anything, role::free.path(),
+        "resume", s.resume, anything, role::free.path().common(),
         "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
     line("artifact", s.artifact, anything, role::free.of_run(),
          "quantised file written at the end");
     line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
          "reproduce known bugs of the reference implementation, to compare losses with it");
-    line("fused_ce_enabled", s.fused_ce_enabled, anything,
-         role::free.compatibility().ineffective_if(role::always,
-                                                   "has no effect: FUSED=0 turns all kernels off"),
-         "accepted and ignored: the loss is computed as the head's size allows");
     line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
          "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
   }

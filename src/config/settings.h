@@ -33,34 +33,34 @@ struct Settings {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    visit_groups(s, [&](const char*, auto& group) {
+    visit_groups(s, [&](const char*, const char*, auto& group) {
       std::remove_cvref_t<decltype(group)>::visit(group, line);
     });
   }
-  // f(title, group), in the order of the help text.
+  // f(page, title, group), in the order of the help text; `page` is the word after --help.
   template <class Self, class F>
   static void visit_groups(Self& s, F&& f) {
-    f("Data", s.data);
-    f("Run", s.run);
-    f("Model", s.model);
-    f("Optimizer", s.optim);
-    f("Averaging and quantisation", s.averaging);
-    f("Quantisation by GPTQ", s.gptq);
-    f("Test-time training", s.ttt);
-    f("Phased test-time training", s.phased_ttt);
-    f("Overlap and timing", s.io);
-    f("Machine and outputs", s.runtime);
+    f("data", "Data", s.data);
+    f("run", "Run", s.run);
+    f("model", "Model", s.model);
+    f("optimizer", "Optimizer", s.optim);
+    f("averaging", "Averaging and quantisation", s.averaging);
+    f("last_record", "Quantisation by GPTQ", s.gptq);
+    f("ttt", "Test-time training", s.ttt);
+    f("last_record", "Phased test-time training", s.phased_ttt);
+    f("overlap", "Overlap and timing", s.io);
+    f("machine", "Machine and outputs", s.runtime);
   }
 };
 
-// The source of each setting's value, by member name: "flag", "environment", a file's path, or one
-// of the following.
+// Source of each setting's value, by member name: "flag", "environment", a file's path, or a word
+// of namespace origin.
 using Origins = std::map<std::string, std::string>;
 namespace origin {
 inline constexpr const char *program = "default", *recipe = "recipe",
-                            *run = "run";  // that made the model
+                            *run = "run";  // the run that made the model
 }
-// Whether flag, environment or --config file gave a setting.
+// Returns whether a flag, the environment or a --config file gave a setting.
 inline bool is_given(const Origins& origins, const std::string& member) {
   const auto& found = origins.at(member);
   return found != origin::program && found != origin::recipe && found != origin::run;

@@ -16,7 +16,7 @@ struct Synonyms {
   std::vector<std::string> names, settings;
 };
 
-// What other trainers call these settings.
+// Names of these settings in other trainers.
 const std::vector<Synonyms> kSynonyms = {
     {{"lr", "learning_rate", "max_lr"}, {"matrix_lr", "scalar_lr", "tied_embed_lr", "head_lr"}},
     {{"batch_size", "global_batch_size", "total_batch_size"}, {"train_batch_tokens"}},

@@ -20,7 +20,7 @@ struct TttConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("ttt_enabled", s.ttt_enabled, anything, role::free,
-         "score validation chunk by chunk, training on what was scored");
+         "score validation chunk by chunk, and train on each scored chunk");
     line("ttt_lr", s.ttt_lr, at_least(0), role::free, "learning rate of the first chunk");
     line("ttt_epochs", s.ttt_epochs, at_least(0), role::free, "passes over a scored chunk");
     line("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), role::free,
@@ -30,9 +30,9 @@ struct TttConfig {
     line("ttt_momentum", s.ttt_momentum, fraction, role::free,
          "momentum of SGD, kept across chunks");
     line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free,
-         "sequences of a batch of each rank");
+         "sequences of a batch, per rank");
     line("ttt_grad_clip", s.ttt_grad_clip, at_least(0), role::free,
-         "maximum norm of its gradient; 0: no clipping");
+         "maximum norm of the gradient; 0: no clipping");
   }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Windows of attention that grow while a run goes on, in RECIPE=speedrun_43.
+// Attention windows that grow during a run, in RECIPE=speedrun_43.
 #include <cstdint>
 
 #include "config/mode.h"
@@ -21,23 +21,23 @@ struct WindowsConfig {
   static void visit(Self& s, const Line& line) {
     const auto frozen =
         role::frozen_if(mode::has_growing_windows)
+            .only(RecipeChoice::speedrun_43)
             .ineffective_if(mode::has_fixed_windows, "has no effect without RECIPE=speedrun_43");
     const auto blocks = within(1, most_tokens_in_row);
     line("window_block", s.window_block, within(1, most_tokens_in_row), frozen,
-         "tokens of a block, in which the following windows count: a query sees so many before it "
-         "and its own");
-    line("short_window", s.short_window, blocks, frozen,
-         "window of the short layers, in blocks; 1,3@735,5@1470: another from a step or, below 1, "
-         "from a share of the schedule on");
+         "tokens of a block, the unit of the other windows");
+    line(
+        "short_window", s.short_window, blocks, frozen,
+        "window of the short layers, in blocks: the tokens before a query that it sees, beside its "
+        "own; 1,3@735,5@1470: another from a step or, below 1, from a fraction of the schedule on");
     line("long_window", s.long_window, blocks, frozen,
          "window of the long layers; changes as SHORT_WINDOW does");
     line("final_long_window", s.final_long_window, within(0, most_tokens_in_row), frozen,
-         "window of the long layers in what is scored after the last step; 0: as in training");
+         "window of the long layers in the evaluations after the last step; 0: as in training");
     line("window_yarn", s.window_yarn, anything, frozen,
          "where the long window grows, RoPE's frequencies and attention's scale follow (YaRN)");
     line("attention_scale", s.attention_scale, at_least(0), frozen,
-         "factor on the scores of queries and keys, at first; 0: 1 / square root of a head's "
-         "channels");
+         "initial scale of attention's scores; 0: 1 / square root of a head's channels");
   }
 };
 

@@ -81,7 +81,7 @@ std::optional<SegmentRule> training_segments(const Settings& settings) {
 void warn_without_documents(const Settings& settings, const TokenSource& source,
                             std::int64_t bos_id) {
   const bool attention = mode::segments_attention(settings);
-  if (!attention && !mode::has_smear_gate(settings)) return;
+  if (!attention && !mode::has_gated_smear(settings)) return;
   if (const auto tokens = tokens_without(source, bos_id)) {
     log_warn_once(
         "{}: no document begins in the first {} tokens (expected the token BOS_ID={} at each one's "

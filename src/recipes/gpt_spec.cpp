@@ -86,8 +86,9 @@ class GptSpec {
       plan.bigram_projection = declare_.projection("bigram.proj.weight", dim_, channels);
       plan.bigram_scale = declare_.control("bigram.scale", {}, constant(0.05));
     }
-    if (config_.smear_gate) plan.smear_gate = declare_.control("smear.gate", {dim_}, kZero);
-    if (config_.gates.smear_gate_enabled) {
+    if (config_.gates.smear == SmearKind::channels)
+      plan.smear_gate = declare_.control("smear.gate", {dim_}, kZero);
+    if (config_.gates.smear == SmearKind::gated) {
       plan.gated_smear_weight =
           declare_.control("smear_gate.weight", {1, config_.gates.gate_window}, kZero);
       plan.gated_smear_lambda = declare_.control("smear_lambda", {1}, kZero);
@@ -147,25 +148,29 @@ class GptSpec {
     const auto declare = [&](const char* name, const Shape& shape, Initial initial) {
       return declare_.of_block(i, name, shape, initial, Quantization::int6);
     };
-    if (config_.gated_attention)
-      return {.gate = {declare("attn.attn_gate.weight", {heads, dim_}, kZero),
-                       declare("attn.attn_gate.bias", {heads}, constant(4))}};
-    if (gates.sparse_attn_gate_enabled)
-      return {.gate = {declare("attn.attn_gate_w", {heads, window},
-                               normal(gates.sparse_attn_gate_init_std)),
-                       {}},
-              .window = window,
-              .scale = gates.sparse_attn_gate_scale};
-    if (gates.gated_attn_enabled)
-      return {
-          .gate = {declare("attn.attn_gate_w", {heads, dim_}, normal(gates.gated_attn_init_std)),
-                   {}}};
-    if (gates.attn_out_gate_enabled)
-      return {.gate = {declare("attn.attn_gate_proj.weight", {heads, window}, kZero), {}},
-              .input = gates.attn_out_gate_src == GateSource::queries ? HeadGate::Input::queries
-                                                                      : HeadGate::Input::normed,
-              .window = window,
-              .range = 2};
+    switch (gates.head_gate) {
+      case HeadGateKind::off:
+        break;
+      case HeadGateKind::biased:
+        return {.gate = {declare("attn.attn_gate.weight", {heads, dim_}, kZero),
+                         declare("attn.attn_gate.bias", {heads}, constant(4))}};
+      case HeadGateKind::sparse:
+        return {.gate = {declare("attn.attn_gate_w", {heads, window},
+                                 normal(gates.sparse_attn_gate_init_std)),
+                         {}},
+                .window = window,
+                .scale = gates.sparse_attn_gate_scale};
+      case HeadGateKind::full:
+        return {
+            .gate = {declare("attn.attn_gate_w", {heads, dim_}, normal(gates.gated_attn_init_std)),
+                     {}}};
+      case HeadGateKind::output:
+        return {.gate = {declare("attn.attn_gate_proj.weight", {heads, window}, kZero), {}},
+                .input = gates.attn_out_gate_src == GateSource::queries ? HeadGate::Input::queries
+                                                                        : HeadGate::Input::normed,
+                .window = window,
+                .range = 2};
+    }
     return {};
   }
 
@@ -218,7 +223,8 @@ ModelSpec gpt_spec(const Settings& settings, const GptRecipe& recipe) {
 }
 
 void draw_head_gate(DrawList& draw, const Gate& gate, const ModelConfig& config) {
-  if (config.gated_attention || config.gates.attn_out_gate_enabled)
+  const auto kind = config.gates.head_gate;
+  if (kind == HeadGateKind::biased || kind == HeadGateKind::output)
     draw.linear(gate);
   else
     draw.initial(gate.weight);

@@ -17,7 +17,8 @@ void set_defaults(Settings& s) {
   model.rope_yarn = RopeYarn::off;
   model.qk_gain_init = 5;
   model.bigram_vocab_size = 0;
-  model.ve_enabled = model.smear_gate = false;
+  model.ve_enabled = false;
+  model.gates.smear = SmearKind::off;
   model.gates.skip_gates_enabled = true;
   model.recurrence = {.num_loops = 2, .loop_start = 3, .loop_end = 5, .enable_looping_at = 0.35};
   model.lanes.parallel_start_layer = 8;

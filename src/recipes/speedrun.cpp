@@ -24,7 +24,8 @@ void set_defaults(Settings& s) {
   model.bigram_vocab_size = 0;
   model.xsa_last_n = 0;
   model.ln_scale = model.ve_enabled = model.unet_skips = false;
-  model.smear_gate = model.layer_scales = false;
+  model.layer_scales = false;
+  model.gates.smear = SmearKind::off;
   model.value_residual = ValueResidual::blend;
   model.resid_mix = ResidMix::scalar;
 

@@ -43,10 +43,11 @@ void set_defaults(Settings& s) {
   model.bigram_vocab_size = 0;
   model.xsa_last_n = 0;
   model.ln_scale = model.ve_enabled = false;
-  model.smear_gate = model.layer_scales = false;
+  model.layer_scales = false;
   model.resid_mix = ResidMix::scalar;
   model.logit_softcap = 15;  // 30·σ(z/7.5) is 15 + 15·tanh(z/15)
-  model.gates.smear_gate_enabled = model.gates.sparse_attn_gate_enabled = true;
+  model.gates.smear = SmearKind::gated;
+  model.gates.head_gate = HeadGateKind::sparse;
   model.windows = {.window_block = 128,
                    .short_window = windows(1, 3, 5, 6),
                    .long_window = windows(3, 7, 11, 13),

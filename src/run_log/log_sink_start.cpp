@@ -100,7 +100,7 @@ void LogSink::part_lines() const {
              choice_name(model.lanes.parallel_final_lane));
   std::string gates;
   if (model.gates.skip_gates_enabled) gates += " skip";
-  if (mode::has_smear_gate(settings_)) gates += " smear";
+  if (mode::has_gated_smear(settings_)) gates += " smear";
   if (mode::has_sparse_gate(settings_)) gates += " sparse_attn";
   if (mode::has_full_gate(settings_)) gates += " gated_attn";
   if (mode::has_output_gate(settings_)) gates += " attn_out";

@@ -53,7 +53,7 @@ Fp8Parts wanted_fp8(const Settings& settings) {
 
 // Of resolve_bos_id(); read by the smear gate alone.
 std::int64_t resolved_bos_id(const Settings& settings) {
-  assert(!settings.model.gates.smear_gate_enabled || !settings.data.bos_id.automatic);
+  assert(settings.model.gates.smear != SmearKind::gated || !settings.data.bos_id.automatic);
   return settings.data.bos_id.count;
 }
 

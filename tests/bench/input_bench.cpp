@@ -182,7 +182,7 @@ double median(std::vector<double> values) {
 }
 
 void run(int argc, char** argv) {
-  auto [settings, origins, help, version] =
+  auto [settings, origins, warnings, help, version, help_page] =
       parse_settings(argc, argv, {.set_recipe_defaults = set_recipe_defaults});
   check_settings(settings, 1);
   const auto machine = set_up_machine(settings.runtime, settings.model, read_launch());

@@ -64,12 +64,12 @@ ModelConfig random_config(Dice& dice, bool wide) {
       c.ve_layers.insert(c.ve_layers.begin() + dice.below(2) * std::ssize(c.ve_layers), i);
   }
   c.dtg_enabled = dice.below(3) == 0;
-  c.gated_attention = dice.below(3) == 0;
+  c.gates.head_gate = dice.below(3) == 0 ? HeadGateKind::biased : HeadGateKind::off;
   c.value_residual = dice.one_of({ValueResidual::off, ValueResidual::on, ValueResidual::blend});
   c.mtp_num_heads = dice.coin() ? 0 : dice.between(1, 3);
   c.mtp_loss_weight = dice.one_of({0.0, 0.3});
   c.unet_skips = dice.coin();
-  c.smear_gate = dice.coin();
+  c.gates.smear = dice.coin() ? SmearKind::channels : SmearKind::off;
   c.layer_scales = dice.coin();
   c.resid_mix = dice.one_of({ResidMix::vector, ResidMix::scalar});
   return c;

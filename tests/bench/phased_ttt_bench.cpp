@@ -162,7 +162,7 @@ void run(int argc, char** argv) {
   const std::int64_t documents = std::stoll(argv[1]), every = std::stoll(argv[2]);
   const std::string trace = argv[3];
   argv[3] = argv[0];
-  auto [settings, origins, help, version] =
+  auto [settings, origins, warnings, help, version, help_page] =
       parse_settings(argc - 3, argv + 3, {.set_recipe_defaults = set_recipe_defaults});
   check_settings(settings, 1);
   resolve_bos_id(settings);

@@ -155,17 +155,7 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"BIGRAM_VOCAB_SIZE=1"},
        1,
        "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2"},
-      {{"SMEAR_GATE_ENABLED=1"},
-       1,
-       "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one of them to "
-       "be 0"},
-      {{"SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1", "GATE_WINDOW=513"},
-       1,
-       "GATE_WINDOW=513 is more than MODEL_DIM=512"},
-      {{"SPARSE_ATTN_GATE_ENABLED=1", "GATED_ATTENTION=1", "ATTN_OUT_GATE_ENABLED=1"},
-       1,
-       "GATED_ATTENTION=1 and SPARSE_ATTN_GATE_ENABLED=1 and ATTN_OUT_GATE_ENABLED=1: a head's "
-       "output has one gate: expected one of them"},
+      {{"SMEAR=gated", "GATE_WINDOW=513"}, 1, "GATE_WINDOW=513 is more than MODEL_DIM=512"},
       {{"NUM_LOOPS=1", "LOOP_START=4", "LOOP_END=3"},
        1,
        "NUM_LOOPS=1 of the blocks LOOP_START=4 to LOOP_END=3: expected LOOP_START <= LOOP_END < "
@@ -179,9 +169,7 @@ TEST(Check, NamesWhatDoesNotFit) {
        1,
        "PARALLEL_START_LAYER=5 and DTG_ENABLED=1: a token bypasses whole blocks, not lanes: "
        "expected one of them to be 0"},
-      {{"SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1", "BOS_ID=1024"},
-       1,
-       "BOS_ID=1024 is no token of VOCAB_SIZE=1024"},
+      {{"SMEAR=gated", "BOS_ID=1024"}, 1, "BOS_ID=1024 is no token of VOCAB_SIZE=1024"},
       {{"NUM_LAYERS=10"}, 1, "VE_LAYERS=9,10: no block 10 in 0..9"},
       {{"VE_LAYERS=-1"}, 1, "VE_LAYERS=-1: no block -1 in 0..10"},
       {{"VE_LAYERS=3,3"}, 1, "VE_LAYERS=3,3 names block 3 twice"},

@@ -241,9 +241,28 @@ TEST(FrozenSettings, ATextThatIsNoValueIsADifference) {
 
 TEST(FrozenSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {
   auto saved = frozen_settings(Settings(), 1);
-  saved.erase("SMEAR_GATE");
+  saved.erase("SMEAR");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
-  EXPECT_THROW(require_resumable("c", saved, settings_of({"SMEAR_GATE=0"}), 1), Error);
+  EXPECT_THROW(require_resumable("c", saved, settings_of({"SMEAR=off"}), 1), Error);
+}
+
+TEST(FrozenSettings, SwitchesOfOlderProgramsAreTheSettingsThatTheySelect) {
+  auto saved = frozen_settings(settings_of({"SMEAR=gated", "HEAD_GATE=sparse"}), 1);
+  saved.erase("SMEAR");
+  saved.erase("HEAD_GATE");
+  saved.insert({{"SMEAR_GATE", "0"},
+                {"SMEAR_GATE_ENABLED", "1"},
+                {"GATED_ATTENTION", "0"},
+                {"SPARSE_ATTN_GATE_ENABLED", "1"},
+                {"GATED_ATTN_ENABLED", "0"},
+                {"ATTN_OUT_GATE_ENABLED", "0"}});
+  EXPECT_NO_THROW(
+      require_resumable("c", saved, settings_of({"SMEAR=gated", "HEAD_GATE=sparse"}), 1));
+  EXPECT_EQ(failure_of([&] {
+              require_resumable("c", saved, settings_of({"SMEAR=off", "HEAD_GATE=full"}), 1);
+            }),
+            "78 c: saved with other settings (HEAD_GATE=sparse, now full; SMEAR=gated, now off); "
+            "resume with those, or set RESUME=never for a new run");
 }
 
 TEST(GradAccumSteps, IsANumberOrAuto) {

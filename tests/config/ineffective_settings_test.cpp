@@ -9,7 +9,9 @@ namespace {
 
 std::vector<std::string> warnings_of(const std::vector<std::string>& variables) {
   const auto result = parse({}, variables);
-  return ineffective_settings(result.settings, result.origins);
+  auto lines = ineffective_settings(result.settings, result.origins);
+  lines.insert(lines.end(), result.warnings.begin(), result.warnings.end());
+  return lines;
 }
 
 TEST(IneffectiveSettings, AreNoneByDefault) {
@@ -43,8 +45,8 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(
       warnings_of({"BOS_ID=2"}),
       std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents or aligned, "
-                               "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, "
-                               "PHASED_TTT_ENABLED=1 or DATA_PATH=synthetic:documents"});
+                               "DOCUMENT_ATTENTION=1, SMEAR=gated, PHASED_TTT_ENABLED=1 or "
+                               "DATA_PATH=synthetic:documents"});
   EXPECT_EQ(warnings_of({"BOS_ID=2", "PHASED_TTT_ENABLED=1"}), std::vector<std::string>());
   EXPECT_EQ(
       warnings_of({"SEGMENT_LIMIT=64"}),
@@ -57,8 +59,7 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"SEGMENT_LIMIT=64", "LOADER_ORDER=aligned", "DOCUMENT_ATTENTION=0"}),
             std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
-  EXPECT_EQ(warnings_of({"BOS_ID=2", "SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1"}),
-            std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"BOS_ID=2", "SMEAR=gated"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"SKIP_GATES_ENABLED=1", "UNET_SKIPS=0"}),
             std::vector<std::string>{"SKIP_GATES_ENABLED=1 has no effect with UNET_SKIPS=0"});
   EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1", "TOKENIZER_PATH="}),

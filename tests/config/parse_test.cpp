@@ -14,7 +14,7 @@ namespace {
 TEST(Parse, FlagBeatsEnvironmentBeatsLaterFileBeatsEarlierFileBeatsDefault) {
   const auto first = write_file("first.env", "SEED=1\nKEEP=1\nNUM_LAYERS=1\nITERATIONS=1\n");
   const auto second = write_file("second.env", "SEED=2\nKEEP=2\nNUM_LAYERS=2\n");
-  const auto [settings, origins, help, version] =
+  const auto [settings, origins, warnings, help, version, help_page] =
       parse({"--seed", "4", "--config", first, "--config=" + second}, {"SEED=3", "KEEP=3"});
   EXPECT_EQ(settings.data.seed, 4);
   EXPECT_EQ(settings.runtime.keep, 3);
@@ -98,7 +98,7 @@ TEST(Parse, AutoIsAllowedWhateverTheRangeOfTheNumber) {
 TEST(Parse, EverythingGivenBeatsTheSettingsOfTheRun) {
   ToolOptions options;
   const auto file = write_file("later.env", "NUM_LAYERS=3\n");
-  const auto [settings, origins, help, version] = parse_tool(
+  const auto [settings, origins, warnings, help, version, help_page] = parse_tool(
       options, {"--seed", "4", "--config", file},
       {{"SEED", "1", 0}, {"NUM_LAYERS", "1", 0}, {"NUM_HEADS", "1", 0}, {"KEEP", "9", 0}});
   EXPECT_EQ(settings.data.seed, 4);
@@ -167,28 +167,9 @@ TEST(Parse, IgnoresVariablesThatAreNoSetting) {
 TEST(Parse, HelpAndVersionLookAtNothingElse) {
   EXPECT_TRUE(parse({"--help", "--no-such-flag"}, {"SEED=x"}).help);
   EXPECT_TRUE(parse({"-h"}).help);
+  EXPECT_EQ(parse({"--seed", "1", "--help", "optimizer"}).help_page, "optimizer");
+  EXPECT_EQ(parse({"--help", "--seed", "1"}).help_page, "");
   EXPECT_TRUE(parse({"--version", "--config", "/no/such/file"}).version);
-}
-
-TEST(Parse, HelpNamesEverySettingWithItsDefaultAndRange) {
-  const std::string help = help_text();
-  for_each_setting(Settings(), [&](const auto& setting) {
-    EXPECT_NE(help.find(setting.help), std::string::npos) << setting.name;
-  });
-  EXPECT_NE(help.find("\nOptimizer\n"), std::string::npos);
-  EXPECT_NE(help.find("--matrix-lr  MATRIX_LR\n"), std::string::npos);
-  EXPECT_NE(help.find("takes a number of at least 0; default 0.025\n"), std::string::npos);
-  EXPECT_NE(help.find("takes auto|cuda|cpu; default auto\n"), std::string::npos);
-}
-
-TEST(Parse, HelpHasTheCompatibilitySettingsInALastGroupOfTheirOwn) {
-  const std::string help = help_text();
-  const auto group = help.find("\nCompatibility with the Python reference implementation\n");
-  ASSERT_NE(group, std::string::npos);
-  for_each_setting(Settings(), [&](const auto& setting) {
-    const auto at = help.find("--" + flag_name(setting.name) + "  ");
-    EXPECT_EQ(at > group, setting.role.is_compatibility) << setting.name;
-  });
 }
 
 struct BadInput {

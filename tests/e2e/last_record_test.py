@@ -108,7 +108,7 @@ class LastRecordTest(ResumeTest):
         self.assertLess(abs(scores["final_int6_roundtrip_exact"] - scores["pre_quantization_post_ema"]), 0.05)
 
     def test_the_settings_say_what_excludes_what(self):
-        for chosen, words in ((dict(GATED_ATTENTION=1), ("GATED_ATTENTION=1 and SPARSE_ATTN_GATE_ENABLED=1",)),
+        for chosen, words in ((dict(GATED_ATTENTION=1), ("GATED_ATTENTION=1", "SPARSE_ATTN_GATE_ENABLED=1", "HEAD_GATE has one value")),
                               (dict(LOOP_END=5), ("LOOP_START=2", "LOOP_END=5", "NUM_LAYERS=5")),
                               (dict(PARALLEL_START_LAYER=5), ("PARALLEL_START_LAYER=5",)),
                               (dict(DTG_ENABLED=1), ("DTG_ENABLED=1", "PARALLEL_START_LAYER=4"))):

@@ -72,7 +72,8 @@ inline ModelConfig tiny_switches() {
   c.ln_scale = false;
   c.ve_dim = 10;
   c.ve_layers = {0, 2};
-  c.dtg_enabled = c.gated_attention = true;
+  c.dtg_enabled = true;
+  c.gates.head_gate = HeadGateKind::biased;
   c.value_residual = ValueResidual::on;
   c.mtp_num_heads = 2;
   c.mtp_loss_weight = 0.3;
@@ -82,8 +83,7 @@ inline ModelConfig tiny_switches() {
 // The record's bigrams and value embeddings, with a smear gate that documents close.
 inline ModelConfig tiny_gated_smear() {
   auto c = tiny_record();
-  c.smear_gate = false;
-  c.gates.smear_gate_enabled = true;
+  c.gates.smear = SmearKind::gated;
   c.gates.gate_window = 5;
   return c;
 }
@@ -92,7 +92,8 @@ inline ModelConfig tiny_gated_smear() {
 inline ModelConfig last_record_config() {
   auto c = recipe_config(RecipeChoice::last_record);
   c.recipe = RecipeChoice::last_record;
-  c.gates.smear_gate_enabled = c.gates.sparse_attn_gate_enabled = true;
+  c.gates.smear = SmearKind::gated;
+  c.gates.head_gate = HeadGateKind::sparse;
   c.gates.sparse_attn_gate_scale = 0.5;
   return c;
 }

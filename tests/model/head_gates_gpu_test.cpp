@@ -27,7 +27,8 @@ ModelConfig two_blocks(std::int64_t exclusive) {
   config.rope_dims = 16;
   config.bigram_vocab_size = 0;
   config.xsa_last_n = exclusive;
-  config.smear_gate = config.ve_enabled = config.unet_skips = false;
+  config.ve_enabled = config.unet_skips = false;
+  config.gates.smear = SmearKind::off;
   return config;
 }
 

@@ -29,7 +29,8 @@ ModelConfig two_blocks() {
   config.num_layers = 2;
   config.bigram_vocab_size = 0;
   config.xsa_last_n = 1;
-  config.smear_gate = config.ve_enabled = config.unet_skips = false;
+  config.ve_enabled = config.unet_skips = false;
+  config.gates.smear = SmearKind::off;
   return config;
 }
 

@@ -31,14 +31,16 @@ ModelConfig switches() {
   c.num_heads = 4;
   c.num_kv_heads = 2;
   c.model_dim = 16;
-  c.tie_embeddings = c.smear_gate = false;
+  c.tie_embeddings = false;
+  c.gates.smear = SmearKind::off;
   c.rope_dims = 0;
   c.bigram_vocab_size = 12;
   c.bigram_dim = 10;  // too narrow: its projection stays zero
   c.xsa_last_n = 0;
   c.ve_dim = 10;
   c.ve_layers = {1};
-  c.dtg_enabled = c.gated_attention = true;
+  c.dtg_enabled = true;
+  c.gates.head_gate = HeadGateKind::biased;
   c.value_residual = ValueResidual::on;
   c.mtp_num_heads = 2;
   return c;
@@ -147,7 +149,8 @@ TEST(Initialize, TheFullRecordEqualsPythons) {
 ModelConfig speedrun_and_more() {
   auto c = test::tiny_speedrun();
   c.model_dim = 64;
-  c.tie_embeddings = c.smear_gate = c.ve_enabled = true;
+  c.tie_embeddings = c.ve_enabled = true;
+  c.gates.smear = SmearKind::channels;
   c.bigram_vocab_size = 30;
   c.bigram_dim = 72;
   c.ve_dim = 80;
@@ -177,7 +180,8 @@ TEST(Initialize, WhatTheSpeedrunDoesNotHaveBeginsAsInTheRecord) {
 
 TEST(Initialize, WhatTheSpeedrunDoesNotHaveIsDrawnLast) {
   auto more = speedrun_and_more(), plain = more;
-  plain.tie_embeddings = plain.smear_gate = plain.ve_enabled = false;
+  plain.tie_embeddings = plain.ve_enabled = false;
+  plain.gates.smear = SmearKind::off;
   plain.bigram_vocab_size = 0;
   const auto drawn = [](const ModelConfig& config) {
     auto table = test::make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});

@@ -12,7 +12,8 @@ inline ModelConfig three_blocks() {
   auto config = tiny_record();
   config.num_layers = kLaneBlocks;
   config.bigram_vocab_size = config.xsa_last_n = 0;
-  config.smear_gate = config.ve_enabled = config.unet_skips = false;
+  config.ve_enabled = config.unet_skips = false;
+  config.gates.smear = SmearKind::off;
   return config;
 }
 

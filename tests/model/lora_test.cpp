@@ -55,8 +55,7 @@ ModelConfig tiny_query_gate() {
   config.num_layers = config.xsa_last_n = 3;
   config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
   config.lanes.parallel_start_layer = 2;
-  config.gates.sparse_attn_gate_enabled = false;
-  config.gates.attn_out_gate_enabled = true;
+  config.gates.head_gate = HeadGateKind::output;
   config.gates.attn_out_gate_src = GateSource::queries;
   config.gates.gate_window = 10;  // of two heads
   return config;

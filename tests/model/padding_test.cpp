@@ -95,7 +95,7 @@ ModelConfig wide_value_embedding() {
   auto config = test::tiny_record();
   config.ve_dim = config.model_dim / config.num_heads * config.num_kv_heads;  // no projection
   config.rope_dims = 0;
-  config.gated_attention = true;
+  config.gates.head_gate = HeadGateKind::biased;
   return config;
 }
 

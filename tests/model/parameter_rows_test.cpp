@@ -210,7 +210,7 @@ TEST(ParameterRows, TheScriptsQuirkTakesMultiTokenHeadsFromEveryOptimizer) {
 
 TEST(ParameterRows, ASmearGateIsASmallControlTensorAndDrawsNothing) {
   auto without = test::tiny_record();
-  without.smear_gate = false;
+  without.gates.smear = SmearKind::off;
   auto rows = lines_of(in_bf16(test::tiny_gated_smear()));
   for (const char* row : {"smear_gate.weight [1,5] fp32 scalar all_reduce exported 0 keep",
                           "smear_lambda [1] fp32 scalar all_reduce exported 0 keep"})

@@ -25,7 +25,8 @@ ModelConfig config_with_every_part() {
   c.xsa_last_n = 0;
   c.ve_dim = 3;
   c.ve_layers = {1};
-  c.dtg_enabled = c.gated_attention = true;
+  c.dtg_enabled = true;
+  c.gates.head_gate = HeadGateKind::biased;
   c.value_residual = ValueResidual::on;
   c.mtp_num_heads = 1;
   return c;

@@ -87,8 +87,7 @@ class LastRecordInit : public testing::TestWithParam<const char*> {
     c.xsa_last_n = 0;
     c.recurrence.num_loops = 0;
     c.lanes.parallel_start_layer = 3;
-    c.gates.sparse_attn_gate_enabled = false;
-    c.gates.attn_out_gate_enabled = true;
+    c.gates.head_gate = HeadGateKind::output;
     c.gates.attn_out_gate_src = GateSource::queries;
     c.gates.gate_window = 6;
     return c;

@@ -30,7 +30,7 @@ TEST(Recipe, ItsScriptsSettingsAreTheDefaultsWhereverItIsNamed) {
 
 TEST(Recipe, WhatIsGivenBeatsItsSettings) {
   const auto path = write_file("settings.env", "NUM_LAYERS=3\nRECIPE=speedrun\n");
-  const auto [settings, origins, help, version] =
+  const auto [settings, origins, warnings, help, version, help_page] =
       parsed({"--config", path, "--model-dim=96"}, {"NUM_HEADS=4"});
   EXPECT_EQ(settings.model.num_layers, 3);
   EXPECT_EQ(settings.model.num_heads, 4);

@@ -77,7 +77,8 @@ TEST(Fp16, NoParametersGradientOverflowsAsTheSumOfManyTokens) {
   auto config = small_config();
   config.num_layers = 2;
   config.model_dim = 64;
-  config.ve_enabled = config.gated_attention = config.dtg_enabled = true;
+  config.ve_enabled = config.dtg_enabled = true;
+  config.gates.head_gate = HeadGateKind::biased;
   config.ve_dim = config.bigram_dim = 16;
   config.bigram_vocab_size = 64;
   config.ve_layers = {1};

@@ -154,12 +154,12 @@ class Attention(nn.Module):
         self.c_v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.proj = nn.Linear(dim, dim, bias=False)
         self.q_gain = nn.Parameter(torch.ones(heads)) if config.qk_gain_init else None
-        if config.gated_attention:
+        if config.head_gate == "biased":
             self.attn_gate = nn.Linear(dim, heads)
-        elif config.gated_attn_enabled or config.sparse_attn_gate_enabled:
-            columns = dim if config.gated_attn_enabled else config.gate_window
+        elif config.head_gate in ("full", "sparse"):
+            columns = dim if config.head_gate == "full" else config.gate_window
             self.attn_gate_w = nn.Parameter(torch.zeros(heads, columns))
-        elif config.attn_out_gate_enabled:
+        elif config.head_gate == "output":
             self.attn_gate_proj = nn.Linear(config.gate_window, heads, bias=False)
         if config.value_residual == "1":
             self.vr_lambda = nn.Parameter(torch.full((2,), 0.5))
@@ -177,13 +177,13 @@ class Attention(nn.Module):
     def head_gate(self, x, queries):
         """The factor of each head's output [B, T, heads], or None. queries: W_q·x, as x [B, T, D]."""
         config, window = self.config, self.config.gate_window
-        if config.gated_attention:
+        if config.head_gate == "biased":
             return self.attn_gate(x).sigmoid()
-        if config.gated_attn_enabled:
+        if config.head_gate == "full":
             return F.linear(x, self.attn_gate_w).sigmoid()
-        if config.sparse_attn_gate_enabled:
+        if config.head_gate == "sparse":
             return (config.sparse_attn_gate_scale * F.linear(x[..., :window], self.attn_gate_w)).sigmoid()
-        if config.attn_out_gate_enabled:
+        if config.head_gate == "output":
             source = queries if config.attn_out_gate_src == "q" else x
             return 2 * self.attn_gate_proj(source[..., :window]).sigmoid()
         return None
@@ -293,8 +293,8 @@ class TrainGpt(nn.Module):
         self.tok_emb = nn.Embedding(vocab, dim)
         if config.bigram_vocab_size:
             self.bigram = ScaledEmbedding(config.bigram_vocab_size, config.bigram_dim, dim)
-        self.smear = SmearGate(dim) if config.smear_gate else None
-        if config.smear_gate_enabled:
+        self.smear = SmearGate(dim) if config.smear == "channels" else None
+        if config.smear == "gated":
             self.smear_gate = nn.Linear(config.gate_window, 1, bias=False)
             self.smear_lambda = nn.Parameter(torch.zeros(1))
         if config.unet_skips:
@@ -316,7 +316,7 @@ class TrainGpt(nn.Module):
         if self.config.bigram_vocab_size:
             pairs = ids, places.of_before(ids), places.begins
             x = x + self.bigram(bigram_hash(*pairs, self.config.bigram_vocab_size))
-        if self.config.smear_gate_enabled:
+        if self.config.smear == "gated":
             x = self.gated_smear(x, ids, places)
         x = rms_norm(x)
         return x if self.smear is None else self.smear(x, places)

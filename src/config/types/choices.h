@@ -14,6 +14,8 @@ enum class ResidMix { vector, scalar };
 enum class RopeYarn { automatic, off, on };
 enum class RecipeChoice { automatic, record, speedrun, last_record, speedrun_43 };
 enum class ParallelFinalLane { mean, attention, mlp };
+enum class SmearKind { off, channels, gated };
+enum class HeadGateKind { off, full, biased, sparse, output };
 enum class GateSource { proj, queries };
 enum class MuonCoefficients { quintic, polar_express };
 enum class DeviceChoice { automatic, cuda, cpu };
@@ -58,6 +60,12 @@ constexpr auto choices_of(RecipeChoice) {
 }
 constexpr auto choices_of(ParallelFinalLane) {
   return std::to_array<std::string_view>({"mean", "attn", "mlp"});
+}
+constexpr auto choices_of(SmearKind) {
+  return std::to_array<std::string_view>({"off", "channels", "gated"});
+}
+constexpr auto choices_of(HeadGateKind) {
+  return std::to_array<std::string_view>({"off", "full", "biased", "sparse", "output"});
 }
 constexpr auto choices_of(GateSource) {
   return std::to_array<std::string_view>({"proj", "q"});

@@ -6,7 +6,7 @@
 
 namespace tg {
 
-// How far a run has come.
+// Progress of a run.
 struct RunProgress {
   std::int64_t step = 0;  // steps done
   double share = 0;       // of the run, [0, 1]
@@ -28,7 +28,7 @@ class CountSchedule {
   };
 
   CountSchedule(std::int64_t count = 0) : stages_{{count, 0}} {}
-  // Wants the first stage from 0, and the shares and the steps of the others rising.
+  // Precondition: the first stage begins at 0; the fractions and the steps of the others rise.
   explicit CountSchedule(std::vector<Stage> stages) : stages_(std::move(stages)) {}
 
   const std::vector<Stage>& stages() const { return stages_; }

@@ -5,7 +5,8 @@
 
 namespace tg {
 
-// The matrix products that are computed in FP8: FP8=1 is all of them, FP8=mlp,out those two.
+// GEMMs that are computed in FP8: FP8=1 means all, FP8=mlp,out those of the MLP and of attention's
+// output.
 struct Fp8Parts {
   bool mlp = false, qkv = false, out = false, head = false;
 

@@ -67,7 +67,7 @@ bool read_value(std::string_view text, E& value) {
 
 std::string limit_text(const Limit& limit);  // " of at least 1", " above 0", " in [0, 1)"
 
-// The words of which a setting of type T takes one; of other types none.
+// Returns the words that a setting of type T takes; none for types without a list of words.
 template <class T>
 std::vector<std::string_view> words_of_type() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -80,7 +80,7 @@ std::vector<std::string_view> words_of_type() {
   }
 }
 
-// The values that a setting of type T takes: "an integer of at least 1", "auto|cuda|cpu".
+// Describes the values that a setting of type T takes: "an integer of at least 1", "auto|cuda|cpu".
 template <class T>
 std::string expected_text(const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -110,7 +110,7 @@ std::string expected_text(const Limit& limit) {
   }
 }
 
-// Whether a number is within its limits; true for other types.
+// Returns whether a number is within its limits; true for other types.
 template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {

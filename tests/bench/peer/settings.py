@@ -108,6 +108,12 @@ def read_texts(path):
     return dict(line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
+# The switches that train_gpt's settings stand for.
+SWITCHES = {"SMEAR": {"channels": "SMEAR_GATE", "gated": "SMEAR_GATE_ENABLED"},
+            "HEAD_GATE": {"full": "GATED_ATTN_ENABLED", "biased": "GATED_ATTENTION",
+                          "sparse": "SPARSE_ATTN_GATE_ENABLED", "output": "ATTN_OUT_GATE_ENABLED"}}
+
+
 def read_settings(path):
     texts = read_texts(path) if path else {}
     texts.update((name, os.environ[name]) for name in [*DEFAULTS, *FIXED] if name in os.environ)
@@ -116,6 +122,9 @@ def read_settings(path):
 
 def settings_of(texts):
     """Of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
+    for setting, switches in SWITCHES.items():
+        if setting in texts:
+            texts = texts | {switch: str(int(value == texts[setting])) for value, switch in switches.items()}
     for name, value in FIXED.items():
         if name in texts and value_of(texts[name], type(value)) != value:
             sys.exit(f"{name}={texts[name]} is not in this script")
