@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The same line for all hyperthreads of a core.
+// Returns a key that all hyperthreads of a core have in common.
 std::string core_of(int cpu) {
   std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                      "/topology/thread_siblings_list");

@@ -7,14 +7,14 @@
 namespace tg {
 
 // Physical cores in the affinity mask of process `pid` (0: this one); hyperthreads of one core
-// count once. 0 if there is no such process.
+// count once. Returns 0 if there is no such process.
 int cores_of(pid_t pid);
 
-// The CPU limit of this process's cgroups in whole cores, at least 1; nothing if they have none.
-// `root` is the root of the file system.
+// CPU limit of this process's cgroups in whole cores, at least 1; nullopt if they set none. `root`
+// is the root of the file system.
 std::optional<int> cgroup_cores(const std::string& root = "/");
 
-// The cores that this process may use, by its affinity mask and its cgroups: at least 1.
+// Cores that this process may use, by its affinity mask and its cgroups: at least 1.
 int available_cores();
 
 }  // namespace tg

@@ -2,7 +2,7 @@
 
 namespace tg {
 
-// The deleter of a unique_ptr to what a C library frees by `release`.
+// Deleter for a unique_ptr to an object that a C library frees by `release`.
 template <auto release>
 struct Deleter {
   template <class T>

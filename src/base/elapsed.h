@@ -6,7 +6,7 @@ namespace tg {
 
 using Clock = std::chrono::steady_clock;
 
-// Times as numbers, in log lines, files and sums.
+// Durations as plain numbers, for log lines, files and arithmetic.
 inline double seconds(std::chrono::duration<double> time) {
   return time.count();
 }
@@ -20,7 +20,7 @@ inline double milliseconds_since(Clock::time_point start) {
   return milliseconds(Clock::now() - start);
 }
 
-// The time since the last call, or since it was made.
+// Returns the time since its last call or, at the first call, since its construction.
 class Lap {
  public:
   Clock::duration operator()() {

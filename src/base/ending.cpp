@@ -15,7 +15,7 @@ struct Listener {
   std::function<void(const Ending&)> listener;
 };
 
-// Never destroyed: a call may outlive main().
+// Never destroyed: the call may still run after main() returns.
 Listener& current() {
   static auto& listener = *new Listener;
   return listener;

@@ -1,6 +1,6 @@
 #pragma once
-// Two kinds of failure. A fault that a user can cause throws Error: an exit code and one line that
-// says what, expected, found and what to do. A bug of ours fails an assert.
+// Two kinds of failure. An error that a user can cause throws Error: an exit code and one line that
+// says what is wrong, what was expected and found, and what to do. A bug of ours fails an assert.
 #include <fmt/format.h>
 
 #include <stdexcept>

@@ -30,7 +30,7 @@ void write_error_file(int exit_code, std::string_view what) {
   const auto timestamp = std::to_string(system_clock::to_time_t(end));
   // No "py_callstack": torchrun would show it instead of the message, even if empty.
   const json report = {{"message", {{"message", what}, {"extraInfo", {{"timestamp", timestamp}}}}}};
-  // A path in the message may be no UTF-8. A failure to write the file is ignored.
+  // A path in the message may be invalid UTF-8. A failure to write the file is ignored.
   std::ofstream(error_file) << report.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -9,12 +9,12 @@ namespace tg {
 // the rank that exits first, which should be the one with the original error.
 constexpr std::chrono::seconds kLostPeerDelay{3};
 
-// The error file of this rank (TORCHELASTIC_ERROR_FILE), which torchrun's report quotes; empty:
+// Sets this rank's error file (TORCHELASTIC_ERROR_FILE), which torchrun's report quotes; empty:
 // none.
 void set_error_file(const std::string& path);
 
-// Writes `what` there in torchrun's format. Only the first call writes: later errors are
-// consequences of the first.
+// Writes `what` to the error file in torchrun's format. Only the first call writes: later errors
+// are consequences of the first.
 void write_error_file(int exit_code, std::string_view what);
 
 }  // namespace tg

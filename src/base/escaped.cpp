@@ -8,7 +8,7 @@ namespace tg {
 
 namespace {
 
-// The code point of one character in UTF-8.
+// Returns the code point of one UTF-8 character.
 char32_t code_point(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) return byte(0);
@@ -29,7 +29,7 @@ bool is_obeyed(char32_t code) {
   return control || line_end || direction;
 }
 
-// Appends the first character of `text`, which is not empty → its bytes.
+// Appends the first character of `text`, which is not empty, and returns its length in bytes.
 std::size_t append_first(std::string& out, std::string_view text) {
   const auto character = first_utf8_character(text);
   if (character.empty()) {

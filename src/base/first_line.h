@@ -3,7 +3,7 @@
 
 namespace tg {
 
-// A message of LibTorch without the backtrace below its first line.
+// Returns the first line of `text`: a LibTorch message without its backtrace.
 inline std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }

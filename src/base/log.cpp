@@ -65,7 +65,7 @@ void open_file(const std::string& path, bool truncate, std::optional<std::string
     fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
          path, error.what());
   }
-  // spdlog's own handler would report once a second.
+  // spdlog's default handler would report once a second.
   state.file->set_error_handler([&state](const std::string& what) {
     if (!state.file_lost.exchange(true))
       warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
@@ -75,8 +75,9 @@ void open_file(const std::string& path, bool truncate, std::optional<std::string
   state.before_file.clear();
 }
 
-// Writes `text` as a line to the file, or keeps it until there is one. → the line. The file comes
-// first: it then has every line that standard output has, even if the run is killed.
+// Writes `text` as a line to the file, or keeps it until the file is open. Returns the line.
+// Written before standard output, so that the file has every line of standard output even if the
+// run is killed.
 std::string line_in_file(std::string_view text) {
   Log& state = log_state();
   progress_line("");

@@ -42,7 +42,7 @@ Error describe(const std::exception& error) {
   return {ExitCode::internal, std::string(first_line(error.what()))};
 }
 
-// Written when there is not even memory for formatting the error's line.
+// Printed when not even the memory to format the error's line is left.
 constexpr std::string_view kNoMemoryLine =
     "ERROR exit=71: out of memory, and none left to say where; use a smaller model or batch\n";
 
@@ -51,7 +51,7 @@ constexpr auto kRemovalTimeout = std::chrono::seconds(2);
 
 std::atomic_flag the_end;
 
-// The first thread to get here ends the process; others wait.
+// Returns in the first thread that calls it, which ends the process; other threads wait forever.
 void take_the_end() {
   static thread_local bool mine = false;
   if (mine) return;
@@ -119,7 +119,7 @@ Error describe_error(const std::exception_ptr& exception) {
   }
 }
 
-// Without a handler on the stack libstdc++ calls terminate at the throw, before unwinding (the
+// libstdc++ finds no handler on the stack and calls terminate at the throw, before unwinding (the
 // standard allows either).
 int run_program(const std::function<void()>& program) {
   std::set_terminate(end_by_exception);

@@ -4,12 +4,13 @@
 
 namespace tg {
 
-// Reports progress of this thread's work to its listener, if there is one: `amount` more of what
-// the work counts, such as bytes; 0 for a part that is not counted. Long operations call it
-// repeatedly: after each part of a file, after each batch of a score.
+// Reports progress of this thread's work to its listener, if there is one: `amount` more units,
+// such as bytes; 0 for work that is not counted. Long operations call it repeatedly: after each
+// part of a file, after each batch of an evaluation.
 void report_progress(std::int64_t amount);
 
-// Listens to this thread while the object lives; the destructor restores the previous listener.
+// Listens to this thread's progress during its lifetime; the destructor restores the previous
+// listener.
 class ProgressListener {
  public:
   using OnProgress = std::function<void(std::int64_t amount)>;

@@ -4,15 +4,16 @@
 
 namespace tg {
 
-// A file that is removed with its owner, such as an incomplete one. The destructor unlinks it and,
-// since an error runs no destructors (program.h), run_program does so before the process exits.
+// Removes a file, such as an incomplete one, at the end of its lifetime. The destructor unlinks the
+// file; since a fatal error runs no destructors (program.h), run_program() also unlinks it before
+// the process exits.
 class RemoveOnExit {
  public:
   explicit RemoveOnExit(std::string path);
   ~RemoveOnExit();
   RemoveOnExit(const RemoveOnExit&) = delete;
   RemoveOnExit& operator=(const RemoveOnExit&) = delete;
-  // The file is no longer removed.
+  // Leaves the file in place.
   void keep();
 
  private:
@@ -20,7 +21,7 @@ class RemoveOnExit {
   std::list<std::string>::iterator listed_;
 };
 
-// Unlinks the files of all living RemoveOnExits.
+// Unlinks the files of all live RemoveOnExit objects.
 void remove_files_on_exit();
 
 }  // namespace tg

@@ -4,7 +4,7 @@
 
 namespace tg {
 
-// `text` with `with` in place of every `part`, which is not empty.
+// Returns `text` with every `part`, which is not empty, replaced by `with`.
 inline std::string replaced(std::string_view text, std::string_view part, std::string_view with) {
   std::string result;
   std::size_t begin = 0;

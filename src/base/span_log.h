@@ -1,5 +1,5 @@
 #pragma once
-// Timed spans of our own threads, for the trace: the profiler records LibTorch's operations only.
+// Timed spans of our own threads for the trace: the profiler records LibTorch's operations only.
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -15,11 +15,11 @@ struct Span {
   std::int64_t batch = -1;  // micro-batch index; -1: none
 };
 
-// Thread-safe. While it is off, add() costs one relaxed load.
+// Thread-safe log of spans. While it is off, add() costs one relaxed load.
 class SpanLog {
  public:
   void start() { on_ = true; }
-  std::vector<Span> stop();  // what was logged since start()
+  std::vector<Span> stop();  // returns the spans since start()
   bool on() const { return on_.load(std::memory_order_relaxed); }
   void add(const Span& span);
 

@@ -27,8 +27,9 @@ void handle(int signal) {
   }
 }
 
-// Whether the process that started this one had ended at once: nobody reads what this one writes.
-// (In a container the launcher itself may be process 1, and reads.)
+// Detects a parent that had exited before stop_with_parent() was called: the parent is process 1
+// and nobody reads standard output. (In a container the launcher itself may be process 1, but it
+// reads.)
 bool is_orphan() {
   pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
   ::poll(&output, 1, 0);
@@ -48,8 +49,8 @@ void catch_stop_signals() {
   if (hangup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
-// Not by PR_SET_PDEATHSIG: that signals the end of the thread that started this process, and
-// launchers with many ranks start them in threads of a moment.
+// PR_SET_PDEATHSIG is no alternative: it signals the exit of the parent's thread, and launchers
+// with many ranks start them from short-lived threads.
 void stop_with_parent() {
   std::thread([parent = ::getppid()] {
     while (::getppid() == parent && !is_orphan()) std::this_thread::sleep_for(kPoll);

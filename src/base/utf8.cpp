@@ -5,8 +5,8 @@
 namespace tg {
 namespace {
 
-// Length of the well-formed character at the start of `text`, which is not empty; 0 if there is
-// none (Unicode, table 3-7).
+// Returns the length of the well-formed character at the start of `text`, which is not empty; 0 if
+// there is none (Unicode, table 3-7).
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -74,7 +74,7 @@ std::string take_utf8(std::string& bytes) {
 
 std::string as_utf8(std::string bytes) {
   auto text = take_utf8(bytes);
-  for (std::size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";  // a last character cut off
+  for (std::size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";  // an incomplete last character
   return text;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// UTF-8 that may be broken or incomplete. Overlong forms and surrogates are not UTF-8.
+// Handles UTF-8 that may be invalid or incomplete. Overlong forms and surrogates are invalid.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,28 +7,28 @@
 
 namespace tg {
 
-// The character at the start of `text`, at most 4 bytes; empty if there is none.
+// Returns the character at the start of `text`, at most 4 bytes; empty if there is none.
 std::string_view first_utf8_character(std::string_view text);
 
-// Bytes of `text` before the first that is not UTF-8.
+// Returns the number of bytes of `text` before the first invalid one.
 std::size_t valid_utf8_prefix(std::string_view text);
 
-// Whether more bytes can make `text`, at least one byte, one character.
+// Returns whether further bytes can complete `text`, at least one byte, to one character.
 bool begins_utf8_character(std::string_view text);
 
-// Removes from the front of `bytes` all that is decided and returns it as UTF-8: U+FFFD for each
-// byte that is none. What stays begins a character whose other bytes may follow.
+// Removes from the front of `bytes` all that is complete and returns it as UTF-8, with U+FFFD for
+// each invalid byte. The bytes that stay begin a character whose other bytes may follow.
 std::string take_utf8(std::string& bytes);
 
-// All of `bytes`, with U+FFFD for each that is not UTF-8.
+// Returns `bytes` with U+FFFD for each byte that is not UTF-8.
 std::string as_utf8(std::string bytes);
 
-// Whether the byte is none that begins a character.
+// Returns whether the byte continues a character (10xxxxxx).
 inline bool continues_utf8_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
 
-// The characters of `text`, which is UTF-8.
+// Returns the number of characters of `text`, which is UTF-8.
 std::int64_t count_utf8_characters(std::string_view text);
 
 void append_utf8(std::string& text, char32_t character);
