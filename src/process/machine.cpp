@@ -52,15 +52,15 @@ at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
   return at::kFloat;
 }
 
-// In fp16 a gradient's range would not fit the matrices' optimizer, once the loss scale is divided
-// out.
+// In fp16 the gradients of the matrices would overflow or underflow in their optimizer, once the
+// loss scale is divided out.
 at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
   if (compute != at::kHalf) return compute;
   return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
 }
 
-// False, with a warning, where FP8's kernels or tensor cores are missing: no run fails for want of
-// a faster product.
+// Returns false, with a warning, if FP8's kernels or tensor cores are missing: a run does not fail
+// because a faster GEMM is unavailable.
 bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Machine& machine,
                 bool warns) {
   if (!runtime.fp8.any()) return false;
@@ -85,8 +85,8 @@ bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Ma
   return true;
 }
 
-// Dense products a second, in relation to those of bf16; those of fp32 are on another unit of the
-// GPU, whose peak is not known here.
+// Returns the peak rate of dense GEMMs relative to bf16; 0 for fp32, whose peak, on another unit of
+// the GPU, is not known here.
 double peak_share(const Machine& machine, bool tf32) {
   if (tf32) return 0.5;
   return machine.compute == at::kFloat ? 0 : 1;

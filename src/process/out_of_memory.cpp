@@ -8,9 +8,9 @@ namespace tg {
 
 namespace {
 
-// What to try, the most useful first.
+// Lists what to try, the most useful first.
 std::string remedies(const Settings& settings) {
-  const bool one_row = mode::batches_are_rows(settings);  // has no parts
+  const bool one_row = mode::batches_are_rows(settings);  // cannot be split into micro-batches
   const bool measured = measures_memory(settings) && !one_row;
   const bool divides = !measured && !one_row;
   std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)" : "";
@@ -32,10 +32,10 @@ Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto tokens = micro_batch_tokens(settings, /*world_size=*/1);
   const auto length = longest_training_row(settings, /*world_size=*/1);
-  // Shapes alone: nothing is allocated to count them.
+  // Meta tensors: counting the elements allocates nothing.
   const auto parameters =
       make_parameters(model_spec(settings), settings, at::kFloat, at::kMeta).element_count();
-  // In 16 bits, the least that they can take.
+  // At 2 bytes an element, the least that they can take.
   const double logits = 2.0 * static_cast<double>(length * settings.model.vocab_size);
   return {ExitCode::memory,
           fmt::format("out of memory with {} parameters and micro-batches of {} tokens ({} "

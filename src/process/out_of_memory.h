@@ -6,8 +6,8 @@
 
 namespace tg {
 
-// Error(memory) for memory exhausted on the device or the host. The message is `what` (the
-// allocator's own words), the sizes of model and batch, and the settings to lower.
+// Returns Error(memory) for exhausted device or host memory. The message is `what` (the allocator's
+// text), the sizes of model and batch, and the settings to lower.
 Error explain_out_of_memory(const Settings& settings, std::string_view what);
 
 }  // namespace tg

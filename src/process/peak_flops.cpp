@@ -16,7 +16,7 @@ constexpr Peak kPeaks[] = {{"GB200", 2500},   {"B200", 2250},      {"GH200", 989
                            {"L40S", 362},     {"RTX 5090", 209.5}, {"RTX 4090", 165.2},
                            {"RTX 3090", 71}};
 
-// As whole words: a GB200 is no B200.
+// Matches whole words: "GB200" does not contain "B200".
 bool has_words(std::string_view text, std::string_view words) {
   const auto ends_word = [&](std::size_t at) {
     return at >= text.size() || std::isalnum(static_cast<unsigned char>(text[at])) == 0;

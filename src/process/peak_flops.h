@@ -3,8 +3,8 @@
 
 namespace tg {
 
-// Peak dense bf16 FLOP/s with fp32 accumulators of the GPU of that name (the driver's, such as
-// "NVIDIA H100 80GB HBM3"), from NVIDIA's datasheets; 0: unknown.
+// Returns the peak dense bf16 FLOP/s with fp32 accumulators of the GPU with the driver's name
+// `gpu`, such as "NVIDIA H100 80GB HBM3", from NVIDIA's datasheets; 0: unknown.
 double peak_bf16_flops(std::string_view gpu);
 
 }  // namespace tg

@@ -14,14 +14,14 @@ namespace tg {
 namespace {
 
 // Four runs started at once on 16 cores take 1.3 times as long as one run with 4 threads each, and
-// 5 to 10 times as long with 8: OpenMP's barriers then wait for threads that have no core. A run
-// alone starts 0.1 s later with 4.
+// 5 to 10 times as long with 8: OpenMP's barriers then wait for threads that have no core. A single
+// run starts 0.1 s later with 4.
 constexpr int kMostBesideGpu = 4;
 
-// MKL's vector functions choose their kernels at a process's first call. Where several threads make
-// that call at once, one of them may compute its share of a tensor with too few digits: cosines in
-// fp32 were wrong by up to 2,535 units in the last place, in one of 200 processes of 16 threads.
-// One element is computed by the calling thread alone.
+// MKL's vector functions select their kernels at a process's first call. If several threads make
+// that call at once, one of them may compute its part of a tensor with too few digits: fp32 cosines
+// were wrong by up to 2,535 units in the last place, in one of 200 processes with 16 threads. One
+// element is computed by the calling thread alone.
 void prepare_vector_math() {
   const auto x = at::ones({1});
   x.cos(), x.sin(), x.exp(), x.log(), x.tanh(), x.erf();
@@ -31,7 +31,7 @@ void prepare_vector_math() {
 
 Cores find_cores(const LaunchInfo& launch) {
   const int own = std::max(1, cores_of(0));
-  // A launcher may bind each rank to cores of its own; all of theirs are the launcher's.
+  // A launcher may bind each rank to its own cores; the launcher's mask has all of them.
   const int host = launch.local_size > 1 ? std::max(own, cores_of(::getppid())) : own;
   const int granted = cgroup_cores().value_or(host);
   return {std::min(own, granted), std::min(host, granted)};
