@@ -16,8 +16,8 @@
 namespace tg {
 namespace {
 
-// On slow storage progress is reported after each of these parts: without the syncs in between, the
-// system would take all bytes into its cache at once and write them in one fsync of many minutes.
+// Bytes between two progress reports, and between two syncs. Without the syncs the system would
+// cache all bytes at once and, on slow storage, write them in one fsync of many minutes.
 constexpr size_t kPart = 1 << 20, kSyncedAtOnce = 16 << 20;
 
 std::string folder_of(const std::string& path) {
@@ -28,7 +28,7 @@ std::string folder_of(const std::string& path) {
 
 constexpr std::string_view kTemporary = ".tmp.";
 
-// NAME of NAME.tmp.PID; empty: another kind of name.
+// Returns NAME of NAME.tmp.PID; empty for another kind of name.
 std::string_view file_of(std::string_view temporary) {
   const auto at = temporary.rfind(kTemporary);
   if (at == std::string_view::npos) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// A file of which a reader sees the old content or the new one: bytes are written to PATH.tmp.PID,
-// and commit() makes them durable and renames. Where something fails before that, the old file is
+// File whose readers see the old content or the new one: bytes are written to PATH.tmp.PID, and
+// commit() makes them durable and renames. If something fails before that, the old file is
 // unchanged.
 #include <cstddef>
 #include <cstdint>
@@ -16,17 +16,19 @@ namespace tg {
 
 class AtomicFile {
  public:
-  // Errors: cannot_create (also where the path is a folder); io where the disk is full or broken.
-  // So who has long to work first tries the place by one that it does not write.
+  // Throws Error(cannot_create), also if the path is a folder, and Error(io) if the disk is full or
+  // broken. A long computation can therefore test its output path first with an AtomicFile that it
+  // does not commit.
   explicit AtomicFile(const std::string& path);
 
-  // Calls report_progress() with the bytes of each part. Errors: io.
+  // Calls report_progress() with the bytes of each part. Throws Error(io).
   void write(const void* bytes, size_t count);
-  // fsync, rename, fsync of the folder → of what was written. Errors: io.
+  // Runs fsync, rename and fsync of the folder. Returns the digest of what was written. Throws
+  // Error(io).
   FileDigest commit();
 
  private:
-  // Fails with errno unless `done`.
+  // Throws Error(io) with errno unless `done`.
   void require(bool done, const char* doing) const;
 
   FileWriter file_;
@@ -35,8 +37,8 @@ class AtomicFile {
   size_t unsynced_ = 0;  // bytes since the last fdatasync
 };
 
-// Removes what killed processes left of AtomicFiles in the folder, of those whose name
-// `is_own(NAME)`: NAME.tmp.PID that no process writes to. What cannot be removed stays.
+// Removes the temporary files that killed processes left in the folder: NAME.tmp.PID with
+// `is_own(NAME)` that no process has open for writing. Files that cannot be removed stay.
 void remove_abandoned_files(const std::string& folder,
                             const std::function<bool(std::string_view name)>& is_own);
 

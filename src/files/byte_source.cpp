@@ -12,7 +12,7 @@ namespace tg {
 
 namespace {
 
-constexpr size_t kPart = 4 << 20;  // a long read reports its progress after each
+constexpr size_t kPart = 4 << 20;  // bytes between two progress reports of a long read
 
 }  // namespace
 

@@ -22,7 +22,7 @@ class ByteSource {
   bool holds(uint64_t offset, uint64_t count) const {
     return count <= size_ && offset <= size_ - count;
   }
-  // Reads exactly `count` bytes; the caller has checked holds(). Errors: io.
+  // Reads exactly `count` bytes; the caller has checked holds(). Throws Error(io).
   virtual void read(uint64_t offset, void* to, size_t count) const = 0;
   std::string read(uint64_t offset, size_t count) const;
 
@@ -36,19 +36,19 @@ class ByteSource {
 
 class FileSource final : public ByteSource {
  public:
-  // Errors: those of File::open().
+  // Throws what File::open() throws.
   explicit FileSource(const std::string& path);
   using ByteSource::read;
   void read(uint64_t offset, void* to, size_t count) const override;
-  // Takes the size that the file has grown to. → false where it has shrunk, or where its name is
-  // now another file's or nobody's; nothing is changed then.
+  // Updates the size of a file that has grown. Returns false, and changes nothing, if the file has
+  // shrunk or its path no longer names it.
   bool grow();
 
  private:
   File file_;
 };
 
-// Refers to the bytes, does not copy them.
+// Refers to the bytes without copying them.
 class MemorySource final : public ByteSource {
  public:
   MemorySource(std::string_view bytes, std::string name);

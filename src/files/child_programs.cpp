@@ -71,7 +71,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-// Not above what this process may have: only root raises a hard limit.
+// Caps the limit at the process's hard limit, which only root may raise.
 rlimit at_most(int resource, std::uint64_t bytes) {
   rlimit own{};
   ::getrlimit(resource, &own);
@@ -79,30 +79,30 @@ rlimit at_most(int resource, std::uint64_t bytes) {
   return {most, most};
 }
 
-// What the child does between vfork and exec: system calls alone, since it runs in this process's
-// memory. Returns only when it fails.
+// Runs in the child between vfork and exec: system calls only, since the child shares this
+// process's memory. Returns only if it fails.
 void become(char* const* arguments, char* const* environment, const int (&standard)[3],
             const rlimit& output, const rlimit& memory) {
   constexpr rlimit no_core{0, 0};
-  ::setsid();  // no terminal to ask on
-  // A program that bad data may take over inherits none of the files and sockets that libraries
-  // opened without O_CLOEXEC. Before Linux 5.11 this fails, and it inherits them.
+  ::setsid();  // detaches from the terminal, so that it cannot prompt
+  // Closes the files and sockets that libraries opened without O_CLOEXEC, in case malicious input
+  // takes the program over. Fails before Linux 5.11; the program then inherits them.
   ::syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::setrlimit(RLIMIT_FSIZE, &output) != 0 ||
       ::setrlimit(RLIMIT_AS, &memory) != 0 || ::setrlimit(RLIMIT_CORE, &no_core) != 0)
     return;
   for (int i = 0; i < 3; ++i) {
-    // dup2 of a descriptor to itself leaves it to be closed by exec.
+    // dup2 of a descriptor to itself does not clear its close-on-exec flag.
     const bool in_place = standard[i] == i;
     if ((in_place ? ::fcntl(i, F_SETFD, 0) : ::dup2(standard[i], i)) < 0) return;
   }
   ::execvpe(arguments[0], arguments, environment);
 }
 
-// vfork, since a fork copies page tables of gigabytes, and pages that a device writes to; not
-// posix_spawn, which can neither limit the child nor tie its life to ours. The child keeps all
-// signals blocked: none is meant for it, and SIGKILL cannot be blocked. Why it could not become the
-// program comes through a pipe, which exec closes: under the thread sanitizer vfork is fork.
+// Uses vfork, since fork copies gigabytes of page tables and pages that a device writes to;
+// posix_spawn can neither limit the child nor tie its lifetime to ours. The child keeps all signals
+// blocked: none is meant for it, and SIGKILL cannot be blocked. A pipe reports why exec failed, and
+// exec closes it: under the thread sanitizer vfork is fork, so memory cannot report it.
 pid_t start(const ChildProgram& program, const int (&standard)[3]) {
   const auto arguments = pointers(program.arguments), environment = pointers(program.environment);
   const rlimit output = at_most(RLIMIT_FSIZE, program.max_output);
@@ -134,7 +134,7 @@ pid_t start(const ChildProgram& program, const int (&standard)[3]) {
   return child;
 }
 
-// A child that is killed with its owner.
+// Child process that the destructor kills.
 class Process {
  public:
   explicit Process(pid_t pid) : pid_(pid) {}
@@ -171,7 +171,7 @@ class Child {
   bool running() const { return process_.running(); }
   pollfd poll_entry() const { return {ended_.get(), POLLIN, 0}; }
 
-  // It has ended → what it wrote.
+  // Returns the output of a child that has exited.
   ChildOutput take(ExitCode failure) {
     const int status = process_.wait();
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0, failure, "{}: {} failed ({}){}",

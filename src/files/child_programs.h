@@ -1,5 +1,5 @@
 #pragma once
-// Programs of the system that read bytes and write bytes.
+// Runs external programs that map input bytes to output bytes.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -11,25 +11,26 @@
 namespace tg {
 
 struct ChildProgram {
-  std::vector<std::string> arguments;  // the first is the program, looked for in PATH
+  std::vector<std::string> arguments;  // the program, looked up in PATH, then its arguments
   std::vector<std::string> environment;
   std::string_view input;
-  std::uint64_t max_output;  // bytes; of any file that it writes, too
+  std::uint64_t max_output;  // bytes of standard output, and of any file that the program writes
   std::uint64_t max_memory;  // bytes of its address space
-  std::string name;          // begins an error
+  std::string name;          // prefix of error messages
 };
 
 struct ChildOutput {
-  std::string bytes;       // what it wrote to standard output
-  std::string last_words;  // to standard error, ": " before them; empty: none. For an error's end
+  std::string bytes;       // standard output
+  std::string last_words;  // ": " and the end of standard error, for error messages; empty: none
 };
 
-// Runs all of them at once, without a shell → what each wrote. Input and output are files in
-// memory: this function writes nothing of them to a disk. The children ignore the terminal and
-// signals to the process group, and are killed with the thread that started them. The first that
-// fails ends the others. Errors: missing_input (there is no such program); `failure`, with the
-// child's last words, where one exits with other than 0, by a signal, or runs longer than `limit`.
-// A program may exit with 0 where it has failed: the caller judges what it wrote.
+// Runs all programs concurrently, without a shell, and returns the output of each. Standard input,
+// output and error are memory files: this function writes nothing to a disk. The children ignore
+// the terminal and signals to the process group, and are killed with the thread that started them.
+// The first failure ends the others. Throws Error(missing_input) if there is no such program, and
+// Error(failure), with the child's last words, if a child exits with a nonzero status or by a
+// signal, or runs longer than `limit`. A program may exit with 0 although it failed: the caller
+// checks its output.
 std::vector<ChildOutput> run_side_by_side(const std::vector<ChildProgram>& programs,
                                           std::chrono::seconds limit, ExitCode failure);
 

@@ -23,17 +23,17 @@ namespace tg {
 namespace {
 
 constexpr size_t kPart = 1 << 20;
-constexpr int kMostThreads = 16;  // some 25 MB each
+constexpr int kMostThreads = 16;  // about 25 MB each
 constexpr std::string_view kXzMagic("\xFD\x37\x7A\x58\x5A\0", 6), kZlibMagic("\x78\xDA");
 
-// What a coder puts out, part by part.
+// Collects what an encoder or decoder produces, part by part.
 class Output {
  public:
   Output(size_t max_size, std::string name)
       : part_(kPart), max_size_(max_size), name_(std::move(name)) {}
 
   std::span<char> part() { return part_; }
-  // The first `count` bytes of the part.
+  // Appends the first `count` bytes of the part.
   void take(size_t count) {
     REQUIRE(count <= max_size_ - bytes_.size(), ExitCode::bad_data,
             "{}: expected at most {} bytes when unpacked, found more", name_, max_size_);
@@ -55,7 +55,7 @@ struct XzStream : lzma_stream {
   XzStream(const XzStream&) = delete;
   XzStream& operator=(const XzStream&) = delete;
 
-  // All of `bytes`; returns how it ended.
+  // Encodes all of `bytes`; returns the last result.
   lzma_ret run(std::string_view bytes, Output& output) {
     next_in = reinterpret_cast<const uint8_t*>(bytes.data());
     avail_in = bytes.size();
@@ -78,14 +78,14 @@ struct DeflateStream : z_stream {
   DeflateStream(const DeflateStream&) = delete;
   DeflateStream& operator=(const DeflateStream&) = delete;
 
-  // All of `bytes`, by parts, since zlib counts 32 bits; returns how it ended.
+  // Compresses all of `bytes`, in parts, since zlib's counts have 32 bits; returns the last result.
   int run(std::string_view bytes, Output& output) {
     int result = Z_OK;
     while (result == Z_OK) {
       if (avail_in == 0) {
         const std::string_view part = bytes.substr(0, kPart);
         bytes.remove_prefix(part.size());
-        // zlib's field is not const, though it only reads.
+        // zlib only reads through this pointer, although it is not const.
         next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
         avail_in = static_cast<uInt>(part.size());
       }
@@ -98,7 +98,7 @@ struct DeflateStream : z_stream {
   }
 };
 
-// One whole stream and nothing after it.
+// Decodes exactly one complete stream, with nothing after it.
 std::string decompress(Compression compression, std::string_view bytes, size_t max_size,
                        const std::string& name) {
   Output output(max_size, name);

@@ -1,35 +1,37 @@
 #pragma once
-// The compressed containers that Python's lzma, zlib and brotli read and write, in memory.
+// Compressed containers that Python's lzma, zlib and brotli read and write, in memory.
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace tg {
 
-// .xz, preset 6, one stream with CRC-64. In blocks of 1 MiB, on this machine's cores (up to 16): of
-// 27 MB of six-bit weights 1.1 s instead of 22.9 on 16 cores, and no larger, since weights hold
-// nothing that repeats further apart. The bytes do not depend on the number of cores. Preset 9 has
-// a larger dictionary, which such blocks never fill, and no other difference.
+// Compresses to .xz: preset 6, one stream with CRC-64, in blocks of 1 MiB on this machine's cores
+// (up to 16). 27 MB of six-bit weights take 1.1 s on 16 cores instead of 22.9 s, and are no larger,
+// since weights have no repetitions at longer distances. The bytes do not depend on the number of
+// cores. Preset 9 differs only in a larger dictionary, which such blocks never fill.
 std::string compress_xz(std::string_view bytes);
-// zlib, level 9.
+// Compresses to zlib at level 9.
 std::string compress_zlib(std::string_view bytes);
-constexpr int kBrotliWindow = 22;  // window_bits of Python's brotli.compress()
-// brotli, quality 11, with a window of 2^window_bits bytes (10 to 24). One thread, some 0.5 MB/s.
+constexpr int kBrotliWindow = 22;  // Python's default for brotli.compress()
+// Compresses with brotli at quality 11 and a window of 2^window_bits bytes (10 to 24), on one
+// thread, at about 0.5 MB/s.
 std::string compress_brotli(std::string_view bytes, int window_bits);
 
-// The contents, at most max_size bytes, with memory for a small multiple of them (and 128 MiB for
-// .xz), whatever the file says. One whole stream and nothing after it; `name` is for messages.
-// brotli has no checksum: damage may give other contents. Errors: bad_data.
+// Returns the contents, at most max_size bytes, using memory for a small multiple of them (and 128
+// MiB for .xz), whatever the file declares. Expects one complete stream and nothing after it;
+// `name` is for messages. brotli has no checksum: damage may go unnoticed. Throws Error(bad_data).
 std::string decompress_xz(std::string_view bytes, size_t max_size, const std::string& name);
 std::string decompress_zlib(std::string_view bytes, size_t max_size, const std::string& name);
 std::string decompress_brotli(std::string_view bytes, size_t max_size, const std::string& name);
 
-// The first `count` bytes (or so many as there are, up to where it is cut short or damaged) of what
-// a stream unpacks to, which may be cut short itself. brotli has no magic: this shows what it is.
+// Returns the first `count` bytes of the contents of a stream, which may be truncated; fewer if the
+// contents are shorter, or truncated or damaged earlier. brotli has no magic number: its decoded
+// beginning identifies it.
 std::string xz_begin(std::string_view bytes, size_t count);
 std::string brotli_begin(std::string_view bytes, size_t count);
 
-// By their first bytes; zlib's are those of level 7 to 9.
+// Recognize the format by its first bytes; for zlib, the first bytes of levels 7 to 9.
 bool is_xz(std::string_view bytes);
 bool is_zlib(std::string_view bytes);
 

@@ -8,8 +8,8 @@
 namespace tg {
 namespace {
 
-// Eight bytes a step ("slicing by 8"), some 2 GB/s: tables[k][b] is b's effect k bytes further on.
-// `polynomial`: reflected, without its highest term.
+// Tables for 8 bytes per step ("slicing by 8"), about 2 GB/s: tables[k][b] is the effect of byte b
+// on the CRC k bytes later. `polynomial` is reflected, without its highest term.
 constexpr auto make_tables(uint32_t polynomial) {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

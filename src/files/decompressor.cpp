@@ -16,14 +16,14 @@
 namespace tg {
 namespace {
 
-constexpr int kWindowBits = 27;  // 128 MiB: preset 9 of xz needs 65, zstd --ultra -22 all
+constexpr int kWindowBits = 27;  // 128 MiB: preset 9 of xz needs 65 MiB, zstd --ultra -22 all 128
 constexpr std::uint64_t kXzMemory = std::uint64_t{1} << kWindowBits;
 
 constexpr std::string_view kDamaged = "it is damaged";
 constexpr std::string_view kOtherBegin = "it begins otherwise";
 constexpr std::string_view kTooMuchMemory = "it needs more than 128 MiB to unpack";
 
-// gzip and zlib.
+// Decodes gzip and zlib.
 class Inflate final : public Decompressor {
  public:
   explicit Inflate(bool gzip) {
@@ -36,7 +36,7 @@ class Inflate final : public Decompressor {
   Inflate& operator=(const Inflate&) = delete;
 
   Step step(std::string_view packed, std::span<char> to) override {
-    // zlib counts 32 bits, and its field is not const, though it only reads.
+    // zlib's counts have 32 bits, and it only reads through this pointer, although it is not const.
     constexpr std::size_t most = std::numeric_limits<uInt>::max();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
     stream_.avail_in = static_cast<uInt>(std::min(packed.size(), most));
@@ -142,7 +142,7 @@ class Unzstd final : public Decompressor {
   ZSTD_DStream* stream_;
 };
 
-// Its windows have at most 16 MiB.
+// Needs no memory limit: brotli windows have at most 16 MiB.
 class Unbrotli final : public Decompressor {
  public:
   Unbrotli() : state_(BrotliDecoderCreateInstance(nullptr, nullptr, nullptr)) {

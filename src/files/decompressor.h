@@ -1,5 +1,5 @@
 #pragma once
-// Unpacks compressed bytes part by part, in memory that does not depend on how many there are.
+// Decompresses part by part, in memory that does not depend on the size of the contents.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -9,24 +9,25 @@ namespace tg {
 
 enum class Compression { gzip, zlib, xz, zstd, brotli };
 
-// One stream: of gzip a member, of zstd a frame.
+// Decodes one stream: a gzip member or a zstd frame.
 class Decompressor {
  public:
   struct Step {
     std::size_t taken = 0, made = 0;
-    bool ended = false;      // the stream, with its check sum
-    std::string_view fault;  // why it cannot be unpacked; empty: none so far
+    bool ended = false;      // the stream is complete and its checksum verified
+    std::string_view fault;  // why it cannot be decoded; empty: no error so far
   };
 
   virtual ~Decompressor() = default;
-  // Takes bytes from the front of `packed` and writes to `to`, which is not empty. Neither taken
-  // nor made: it needs more than `packed` holds. At most 128 MiB of memory, whatever the bytes say.
+  // Consumes bytes from the front of `packed` and writes to `to`, which is not empty. If both
+  // counts are 0, it needs more input than `packed` has. Uses at most 128 MiB of memory, whatever
+  // the bytes declare.
   virtual Step step(std::string_view packed, std::span<char> to) = 0;
 };
 
 std::unique_ptr<Decompressor> make_decompressor(Compression compression);
 
-// ".gz", "zlib", ".xz", ".zst" or "brotli", for messages and at the end of files' names.
+// Returns ".gz", "zlib", ".xz", ".zst" or "brotli", for messages and as file name suffixes.
 std::string_view suffix_of(Compression compression);
 
 }  // namespace tg

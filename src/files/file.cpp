@@ -20,7 +20,8 @@ namespace tg {
 
 namespace {
 
-// The path leads to nothing that this user can read. Other errors are the machine's.
+// Returns whether the path leads to nothing that this user can read; other errors are the
+// machine's.
 bool is_of_path(int error) {
   constexpr int of_path[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
   return is_in(of_path, error);
@@ -56,7 +57,7 @@ File::~File() {
 }
 
 File File::open(const std::string& path) {
-  // Opening a pipe would otherwise wait for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   File file(path, open_descriptor(path, O_NONBLOCK), true);
   const auto mode = file.status().st_mode;
   REQUIRE(S_ISREG(mode), ExitCode::missing_input,

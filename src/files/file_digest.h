@@ -1,5 +1,5 @@
 #pragma once
-// Size and hash of a whole file, which find damage and tell files apart.
+// Size and hash of a whole file, to detect damage and to compare files.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,12 +11,12 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-// Reads the file once. Errors: missing_input, io.
+// Reads the file once. Throws Error(missing_input) and Error(io).
 FileDigest digest_of(const std::string& path);
 
 // {"bytes": 12, "xxh3": "16 hexadecimal digits"}, for a JSON object that describes a file.
 nlohmann::json digest_json(const FileDigest& digest);
-// These fields of `object`. Errors: bad_data, beginning with `where`.
+// Reads digest_json()'s fields of `object`. Throws Error(bad_data) with the prefix `where`.
 FileDigest digest_of_json(const nlohmann::json& object, const std::string& where);
 
 }  // namespace tg

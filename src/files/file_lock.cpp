@@ -74,7 +74,7 @@ LockFile::LockFile(const std::string& path, const LockTexts& texts) {
     if (locked && has_name(descriptor_, path)) break;
     const int error = errno;
     ::close(std::exchange(descriptor_, -1));
-    if (locked) continue;  // the file of a process that has ended meanwhile
+    if (locked) continue;  // the file of a process that has exited in the meantime
     const auto owner = first_line_of(path);
     REQUIRE(error != EAGAIN && error != EACCES, ExitCode::cannot_create,
             "{}, found it locked by {}); wait for that one to end, or {}", texts.taken,
@@ -83,7 +83,7 @@ LockFile::LockFile(const std::string& path, const LockTexts& texts) {
     return;
   }
   file_.emplace(path);
-  // Only the error message of another process reads it, so failing to write it is no error.
+  // Only other processes' error messages read it, so failing to write it is no error.
   const auto name = own_name() + "\n";
   if (::ftruncate(descriptor_, 0) == 0) {
     [[maybe_unused]] const auto written = ::write(descriptor_, name.data(), name.size());

@@ -14,8 +14,8 @@ namespace tg {
 
 namespace {
 
-// Calls write(done), which returns the bytes it wrote or -1, until all are written or one call
-// fails.
+// Calls write(done), which returns the number of bytes written or -1, until all are written or a
+// call fails.
 template <class Write>
 std::size_t repeat(std::size_t count, Write&& write) {
   std::size_t done = 0;
@@ -43,7 +43,7 @@ bool FileWriter::create() {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (!is_open()) return false;
   remove_on_exit_.emplace(temporary_);
-  // For remove_abandoned(), which removes nothing where there are no locks.
+  // For remove_abandoned(), which removes nothing if the file system has no locks.
   [[maybe_unused]] const bool locked = try_lock(descriptor_, FileLock::exclusive);
   return true;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// JSON files, small ones as a whole.
+// JSON files; small ones are read as a whole.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,21 +8,23 @@
 
 namespace tg {
 
-// Levels of arrays and objects in a file from outside: an array in memory takes 100 times the bytes
-// of its brackets.
+// Maximum nesting in a file from outside: in memory an array takes 100 times the bytes of its
+// brackets.
 inline constexpr int kMaxJsonDepth = 4;
 
-// `discarded` where the text is no JSON; nothing where it is nested deeper than kMaxJsonDepth.
+// Returns `discarded` if the text is not JSON, and nullopt if it is nested deeper than
+// kMaxJsonDepth.
 std::optional<nlohmann::json> parse_json(std::string_view text);
 
-// Bytes that are not UTF-8 (a path in the settings) become U+FFFD instead of an exception. `indent`
-// of -1: one line.
+// Serializes with U+FFFD for bytes that are not UTF-8 (a path in the settings) instead of an
+// exception. `indent` of -1: one line.
 std::string json_text(const nlohmann::json& value, int indent);
 
-// At most 1 MiB. Errors: missing_input, io, bad_data.
+// Reads at most 1 MiB. Throws Error(missing_input), Error(io) and Error(bad_data).
 nlohmann::json read_json_file(const std::string& path);
 
-// Indented, with a final newline, through AtomicFile. Errors: cannot_create, io.
+// Writes indented JSON and a final newline through AtomicFile. Throws Error(cannot_create) and
+// Error(io).
 void write_json_file(const std::string& path, const nlohmann::json& value);
 
 }  // namespace tg

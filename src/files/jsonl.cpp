@@ -15,7 +15,8 @@
 namespace tg {
 namespace {
 
-// The offset at which the last complete line ends. Reads backwards in blocks, only the last line.
+// Returns the offset at which the last complete line ends. Reads backwards in blocks, the last line
+// only.
 int64_t end_of_last_line(int fd, int64_t size) {
   char block[4096];
   while (size > 0) {
@@ -33,7 +34,7 @@ int64_t end_of_last_line(int fd, int64_t size) {
 
 JsonLines::JsonLines(std::string path) : file_(std::move(path), "line") {
   const auto end = end_of_last_line(file_.descriptor(), file_.size());
-  if (end < file_.size()) file_.truncate(end);  // where this fails, one line stays unreadable
+  if (end < file_.size()) file_.truncate(end);  // if this fails, one line stays unreadable
 }
 
 void JsonLines::write(const nlohmann::json& value) {

@@ -1,6 +1,6 @@
 #pragma once
-// JSON for other programs: numbers in full precision (what is read back equals what was written),
-// and null for numbers that are not finite, which JSON does not have.
+// JSON for other programs: numbers round-trip, and non-finite numbers, which JSON does not have,
+// become null.
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -11,23 +11,23 @@
 
 namespace tg {
 
-// One JSON value a line, as an AppendFile. An incomplete last line of a killed run is truncated
-// when the file is opened again.
+// JSON Lines file, as an AppendFile. An incomplete last line of a killed run is truncated when the
+// file is opened again.
 class JsonLines {
  public:
-  // Creates the file, or appends to it. Errors: cannot_create.
+  // Creates the file, or appends to it. Throws Error(cannot_create).
   explicit JsonLines(std::string path);
 
   void write(const nlohmann::json& value);
-  // The open file was renamed to this, for messages.
+  // Updates the path for messages after the open file was renamed.
   void renamed(std::string path) { file_.renamed(std::move(path)); }
 
  private:
   AppendFile file_;
 };
 
-// Truncates a file of JSON lines behind the last one for which `is_last` is true. → whether there
-// is one; otherwise the file is unchanged. Errors: io.
+// Truncates a JSON Lines file after the last line for which `is_last` is true. Returns whether
+// there is one; otherwise the file is unchanged. Throws Error(io).
 bool truncate_behind(const std::string& path,
                      const std::function<bool(const nlohmann::json&)>& is_last);
 

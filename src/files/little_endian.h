@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in files, which are little-endian as this machine is.
+// Little-endian numbers in files; this machine is little-endian too.
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -10,7 +10,7 @@ namespace tg {
 
 static_assert(std::endian::native == std::endian::little);
 
-// The number at `at`; the bytes are there.
+// Reads the number at offset `at`. Precondition: `bytes` holds it.
 template <class T>
 T number_at(std::string_view bytes, std::size_t at = 0) {
   assert(at + sizeof(T) <= bytes.size());

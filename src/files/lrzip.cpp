@@ -17,24 +17,24 @@ namespace {
 
 constexpr std::string_view kMagic = "LRZI";
 constexpr std::size_t kSizePlace = 6, kHeader = 24;
-constexpr std::uint64_t kOverhead = 1 << 16;   // of a stream that does not pack
-constexpr std::uint64_t kMemory = 1ull << 30;  // beside the contents; a model needs 0.7
-constexpr std::uint64_t kSlowest = 20'000;     // bytes a second: a twentieth of a core's
+constexpr std::uint64_t kOverhead = 1 << 16;   // of a stream that does not compress
+constexpr std::uint64_t kMemory = 1ull << 30;  // beyond the contents; ZPAQ needs 0.7 GiB
+constexpr std::uint64_t kSlowest = 20'000;     // bytes per second: a twentieth of one core's speed
 constexpr auto kStart = std::chrono::seconds(60);
 
 std::chrono::seconds time_limit(std::uint64_t bytes) {
   return kStart + std::chrono::seconds(bytes / kSlowest);
 }
 
-// lrzip makes two temporary files, and looks for another folder for the first of them alone.
+// lrzip creates two temporary files, and tries another folder only for the first.
 std::string folder_for_lrzip() {
   std::error_code error;
   const auto folder = std::filesystem::temp_directory_path(error);
   return error || ::access(folder.c_str(), W_OK) != 0 ? "." : folder.string();
 }
 
-// Quiet, from standard input to standard output, with one thread. By its own defaults it would plan
-// with two thirds of the machine's memory, and yield to every other process.
+// Runs lrzip quietly from standard input to standard output, with one thread. By default it would
+// plan for two thirds of the machine's memory and lower its own priority.
 ChildProgram lrzip(const std::vector<std::string>& action, std::string_view input,
                    std::uint64_t max_output, std::string name) {
   const auto hundreds_of_mb = 10 + (input.size() + max_output) / 25'000'000;
@@ -44,7 +44,7 @@ ChildProgram lrzip(const std::vector<std::string>& action, std::string_view inpu
   arguments.insert(arguments.end(), action.begin(), action.end());
   arguments.emplace_back("-");
   return {.arguments = std::move(arguments),
-          // Without the first it would obey an lrzip.conf of the current folder.
+          // NOCONFIG: lrzip would otherwise read an lrzip.conf in the current folder.
           .environment = {"LRZIP=NOCONFIG", "TMPDIR=" + folder_for_lrzip()},
           .input = input,
           .max_output = std::max<std::uint64_t>(max_output, input.size()),
@@ -52,7 +52,8 @@ ChildProgram lrzip(const std::vector<std::string>& action, std::string_view inpu
           .name = std::move(name)};
 }
 
-// `words`: of the program that packed it, if it was ours.
+// Checks the stream's magic number and size. `words`: the last words of the program that wrote the
+// stream.
 void check_head(const LrzipStream& stream, ExitCode failure, std::string_view words = "") {
   REQUIRE(stream.packed.size() >= kHeader && stream.packed.starts_with(kMagic), failure,
           "{}: expected an lrzip stream, found {} bytes of something else{}", stream.name,
@@ -63,7 +64,7 @@ void check_head(const LrzipStream& stream, ExitCode failure, std::string_view wo
           size, words);
 }
 
-// Runs those whose input has bytes.
+// Runs the programs whose input is not empty.
 std::vector<ChildOutput> run(const std::vector<ChildProgram>& programs, ExitCode failure) {
   std::vector<ChildProgram> given;
   std::uint64_t bytes = 0;
@@ -95,7 +96,8 @@ std::vector<std::string> pack(const std::vector<std::string>& contents, const st
   return streams;
 }
 
-// lrzip may exit with 0 where it could not unpack. `failure`: of a stream that is not whole.
+// Checks the size of each output, since lrzip may exit with 0 although it failed. `failure`: exit
+// code for an incomplete stream.
 std::vector<std::string> unpack(const std::vector<LrzipStream>& streams, ExitCode failure) {
   std::vector<ChildProgram> programs;
   for (const auto& stream : streams)
@@ -135,7 +137,7 @@ std::vector<std::string> decompress_lrzip(const std::vector<LrzipStream>& stream
       check_head(stream, ExitCode::bad_data);
     }
   }
-  require_lrzip();  // else a sound stream may be called damaged
+  require_lrzip();  // otherwise a valid stream could be reported as damaged
   return unpack(streams, ExitCode::bad_data);
 }
 

@@ -4,7 +4,7 @@
 
 namespace tg {
 
-// The bytes that tell a file's format, and where in the file they are.
+// Bytes that identify a file format, and their offset in the file.
 struct Magic {
   std::string_view bytes;
   std::size_t at = 0;

@@ -13,7 +13,7 @@ namespace tg {
 namespace {
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
-// NumPy pads the dictionary of an array of integers to 128 bytes or less.
+// NumPy pads the header of an integer array to 128 bytes or less.
 constexpr std::int64_t largest_dictionary = 1 << 20;
 
 std::string read_text(const File& file, std::int64_t at, std::int64_t bytes) {
@@ -23,12 +23,12 @@ std::string read_text(const File& file, std::int64_t at, std::int64_t bytes) {
   return text;
 }
 
-// Reads the dictionary from its beginning. Every take_ leaves what it does not know.
+// Parser of the dictionary. Each take_ function leaves unconsumed what it does not recognize.
 class Dictionary {
  public:
   explicit Dictionary(std::string_view text) : rest_(text) {}
 
-  // Empty: this is no dictionary of a .npy file.
+  // Returns nullopt if the text is no dictionary of a .npy file.
   std::optional<NpyHeader> take() {
     bool has_dtype = false, has_order = false, has_shape = false;
     NpyHeader header;
@@ -69,7 +69,7 @@ class Dictionary {
     return text;
   }
 
-  // A list, which may hold others, is the dtype of a structure.
+  // A list, possibly nested, is the dtype of a structure.
   bool take_dtype(std::string& dtype) {
     if (!rest_.starts_with('[')) {
       const auto text = take_string();
@@ -119,7 +119,7 @@ NpyHeader read_npy_header(const File& file) {
           "{} is no .npy file (expected it to begin with \\x93NUMPY); write it with numpy.save",
           path);
   constexpr std::int64_t version_at = std::ssize(npy_magic), length_at = version_at + 2;
-  // Zeros where the file ends: no version.
+  // Stays zero, which is no version, if the file ends earlier.
   std::array<unsigned char, 6> fixed{};
   file.read_at(version_at, std::as_writable_bytes(std::span(fixed)));
   const int major = fixed[0], minor = fixed[1];

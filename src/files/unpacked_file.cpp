@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPart = 1 << 16;
 constexpr std::int64_t kFreeBytes = 64 << 20, kMostRatio = 500;
 constexpr std::array kCompressions = {Compression::gzip, Compression::zstd, Compression::xz};
-constexpr std::size_t kMagicBytes = 6;  // at most
+constexpr std::size_t kMagicBytes = 6;  // the longest magic number
 
 bool begins(std::string_view head, Compression compression) {
   using namespace std::string_view_literals;
@@ -23,7 +23,7 @@ bool begins(std::string_view head, Compression compression) {
     case Compression::xz:
       return head.starts_with("\xfd\x37zXZ\0"sv);
     case Compression::zstd:
-      // A frame, or one that is skipped, as pzstd writes them.
+      // A frame, or a skippable frame, with which pzstd begins.
       return head.starts_with("\x28\xb5\x2f\xfd"sv) ||
              (head.size() >= 4 && (head[0] & '\xf0') == '\x50' &&
               head.substr(1, 3) == "\x2a\x4d\x18"sv);
@@ -34,7 +34,7 @@ bool begins(std::string_view head, Compression compression) {
   return false;
 }
 
-// Whether a head of fewer bytes than the magic is the beginning of it: a file that is cut short.
+// Returns whether `head`, shorter than the magic number, is its beginning: a truncated file.
 bool may_begin(std::string_view head, Compression compression) {
   using namespace std::string_view_literals;
   switch (compression) {
@@ -85,7 +85,7 @@ std::size_t UnpackedFile::read(std::span<char> to) {
       read_ += got;
       return static_cast<std::size_t>(got);
     }
-    const auto count = rest_.copy(to.data(), to.size());  // what the constructor has read
+    const auto count = rest_.copy(to.data(), to.size());  // left from the constructor
     rest_.remove_prefix(count);
     return count;
   }
@@ -104,7 +104,7 @@ std::size_t UnpackedFile::read(std::span<char> to) {
   return 0;
 }
 
-// What is left of the buffer stays: a header may be in parts.
+// Keeps the unconsumed bytes: a stream's header may be split between two reads.
 bool UnpackedFile::fill() {
   buffer_.erase(0, buffer_.size() - rest_.size());
   const std::size_t before = buffer_.size();
@@ -116,7 +116,7 @@ bool UnpackedFile::fill() {
   return got > 0;
 }
 
-// False: the file ends behind a whole stream, perhaps with zeros that fill a block.
+// Returns false at the end of the file after a complete stream, possibly followed by zero padding.
 bool UnpackedFile::begin_stream() {
   while (true) {
     if (has_stream_) rest_.remove_prefix(std::min(rest_.find_first_not_of('\0'), rest_.size()));
@@ -142,7 +142,8 @@ void UnpackedFile::check_ratio() const {
           path(), kMostRatio, taken, made_);
 }
 
-// Fails for text that has the name of a packed file. The buffer may end inside a character.
+// Throws if the file is text although its name says that it is compressed. The buffer may end
+// inside a character.
 void UnpackedFile::refuse_text() const {
   constexpr std::size_t kLongestCharacter = 4;
   const bool is_text =

@@ -1,6 +1,6 @@
 #pragma once
-// A file's bytes in order, unpacked as they are read where it is .gz, .zst or .xz: several streams
-// behind each other too, as the tools write them. Memory does not depend on the file's size.
+// Reads a file's bytes in order, decompressed if it is .gz, .zst or .xz, with several concatenated
+// streams too, as the tools write them. Memory does not depend on the file's size.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,26 +13,27 @@
 
 namespace tg {
 
-// Of a file with this name; nothing: not compressed.
+// Returns the compression that the file name implies; nullopt: none.
 std::optional<Compression> compression_named(std::string_view path);
-// `path` without .gz, .zst or .xz.
+// Returns `path` without .gz, .zst or .xz.
 std::string_view without_compression(std::string_view path);
 
 class UnpackedFile {
  public:
-  // "-" is the standard input. Compressed is what begins so or has such a name.
-  // Errors: missing_input, io.
+  // "-" is standard input. A file is compressed if its first bytes or its name say so. Throws
+  // Error(missing_input) and Error(io).
   explicit UnpackedFile(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   bool is_compressed() const { return compression_.has_value(); }
-  // The next bytes, up to to.size(); 0: the end. Errors: io; bad_data (damaged, cut short, or 500
-  // times as large unpacked, from 64 MiB on: with the byte of the file).
+  // Reads the next bytes, up to to.size(); returns 0 at the end. Throws Error(io), and
+  // Error(bad_data) with the byte offset in the file if the data is damaged, truncated or, beyond
+  // 64 MiB, expands more than 500 times.
   std::size_t read(std::span<char> to);
-  std::int64_t bytes_read() const { return read_; }  // of the file
+  std::int64_t bytes_read() const { return read_; }  // from the file, before decompression
 
  private:
-  bool fill();  // reads more of the file; false: at its end
+  bool fill();  // reads more of the file; returns false at its end
   bool begin_stream();
   void check_ratio() const;
   void refuse_text() const;
@@ -40,12 +41,12 @@ class UnpackedFile {
 
   File file_;
   std::optional<Compression> compression_;
-  std::unique_ptr<Decompressor> stream_;  // that the next bytes belong to
-  std::string buffer_;                    // of the file as it is
-  std::string_view rest_;                 // of buffer_: not yet taken
+  std::unique_ptr<Decompressor> stream_;  // decoder of the current stream; null between streams
+  std::string buffer_;                    // bytes of the file
+  std::string_view rest_;                 // unconsumed part of buffer_
   std::int64_t read_ = 0;
   std::int64_t made_ = 0;
-  bool has_stream_ = false;  // at least one
+  bool has_stream_ = false;  // a stream was found
 };
 
 }  // namespace tg

@@ -1,6 +1,6 @@
 #include "files/xxh3.h"
 
-// The header alone: a build runs on machines without libxxhash.
+// Header-only: a build runs on machines without libxxhash.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -5,14 +5,14 @@
 
 namespace tg {
 
-// XXH3 with 64 bits, seed 0: finds damage, at the speed of memory; no protection against forgery.
+// 64-bit XXH3 with seed 0: detects damage at memory speed; no protection against forgery.
 class Xxh3 {
  public:
   Xxh3();
   ~Xxh3();
 
   void add(const void* bytes, size_t count);
-  std::uint64_t value() const;  // of all bytes so far
+  std::uint64_t value() const;  // of all bytes added so far
 
  private:
   struct State;

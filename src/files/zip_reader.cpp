@@ -8,12 +8,12 @@
 namespace tg {
 namespace {
 
-constexpr uint64_t kMaxDirectory = 64 << 20;  // some 700,000 records
+constexpr uint64_t kMaxDirectory = 64 << 20;  // about 700,000 records
 constexpr uint64_t kEndSize = 22, kEnd64Size = 56, kLocatorSize = 20, kLocalSize = 30,
                    kEntrySize = 46;
 
-// Replaces fields of all ones by those in the zip64 extra field, which has only these, in this
-// order. False if one is missing.
+// Replaces fields with all bits set by their values in the zip64 extra field, which holds only
+// those, in this order. Returns false if one is missing.
 bool widen(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& offset) {
   while (extra.size() >= 4) {
     const auto id = number_at<uint16_t>(extra);
@@ -89,8 +89,8 @@ ZipReader::ZipReader(const ByteSource& source) : source_(source) {
     if (flags & 1) bad(where + " is encrypted");
     if (method != 0 || packed != size) bad(where + " is compressed, expected stored");
     const uint64_t offset = data_offset(local, name);
-    // Records that share bytes would let a small file claim much memory: their sum must fit in the
-    // file.
+    // Overlapping records would let a small file claim much memory: the sum of their sizes must fit
+    // in the file.
     if (size > directory.offset || offset > directory.offset - size ||
         (total += size) > source_.size())
       bad(fmt::format("{} claims {} bytes at {} of a file of {}", where, size, offset,
@@ -122,7 +122,7 @@ const ZipRecord* ZipReader::find(const std::string& name) const {
 
 void ZipReader::read(const ZipRecord& record, void* to) const {
   source_.read(record.offset, to, record.size);
-  // torch.serialization.set_crc32_options(False) leaves zeros.
+  // torch.serialization.set_crc32_options(False) writes zeros.
   if (record.crc != 0 && crc32(to, record.size) != record.crc)
     bad(fmt::format("the record at byte {} does not match its checksum", record.offset));
 }

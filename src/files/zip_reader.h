@@ -1,7 +1,7 @@
 #pragma once
-// The records of a torch.save archive: a zip whose records are stored, never compressed. Anything
-// that torch.save does not write (compression, encryption, comments, names twice) is refused, and
-// every declared size is checked against the file's.
+// Reads the records of a torch.save archive: a zip file of stored, never compressed, records.
+// Rejects whatever torch.save does not write (compression, encryption, comments, duplicate names),
+// and checks every declared size against the file's.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,18 +14,19 @@ namespace tg {
 struct ZipRecord {
   uint64_t offset = 0;  // of the data
   uint64_t size = 0;
-  uint32_t crc = 0;  // 0: torch.save was told to compute none
+  uint32_t crc = 0;  // 0: torch.save was configured to compute none
 };
 
 class ZipReader {
  public:
-  // Reads the directory. `source` must outlive it. Errors: bad_data, io.
+  // Reads the central directory. `source` must outlive this object. Throws Error(bad_data) and
+  // Error(io).
   explicit ZipReader(const ByteSource& source);
 
-  // The archive's top folder: names are FOLDER/data.pkl, FOLDER/data/0, …
+  // Returns the archive's top folder: names are FOLDER/data.pkl, FOLDER/data/0, …
   const std::string& folder() const { return folder_; }
-  const ZipRecord* find(const std::string& name) const;  // below the folder; null: none
-  // All of record.size bytes, checked against its CRC-32. Errors: bad_data, io.
+  const ZipRecord* find(const std::string& name) const;  // name without the folder; null: none
+  // Reads all record.size bytes and checks their CRC-32. Throws Error(bad_data) and Error(io).
   void read(const ZipRecord& record, void* to) const;
 
  private:
