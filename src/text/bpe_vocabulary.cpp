@@ -17,13 +17,13 @@ constexpr std::string_view version_mark = "#version";
 constexpr std::size_t most_pieces = 1 << 16;    // ids are stored as uint16
 constexpr std::size_t largest_piece = 1 << 10;  // bytes; GPT-2's largest has 128
 constexpr const char* end_of_text = "<|endoftext|>";
-// Pieces that begin a document, the first of these that a vocabulary has.
+// Pieces that begin a document; the first one that the vocabulary has is used.
 constexpr std::string_view kBeginnings[] = {
     end_of_text, "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]"};
 
 using IdOfPiece = std::unordered_map<std::string, std::uint16_t>;
 
-// Bytes of base64 with padding; nothing for other text.
+// Decodes padded base64; returns nullopt for other text.
 std::optional<std::string> decode_base64(std::string_view text) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -72,13 +72,13 @@ std::optional<Ranked> parse_ranked(std::string_view line) {
        path, line.number, expected, escaped(line.text));
 }
 
-// Adds pieces under the next id, and says what is wrong with a line.
+// Adds pieces with consecutive ids, and throws for a line whose piece is invalid.
 class Builder {
  public:
   explicit Builder(const std::string& path) : path_(path) {}
 
   std::uint16_t add(const std::string& piece, std::int64_t line) {
-    // <|endoftext|> takes the last id.
+    // One id is reserved for <|endoftext|>.
     REQUIRE(vocabulary_.pieces.size() + 1 < most_pieces, ExitCode::config,
             "tokenizer {} line {} is too much for 16-bit token ids (at most {} pieces)", path_,
             line, most_pieces);
@@ -94,7 +94,7 @@ class Builder {
     vocabulary_.pieces.push_back(piece);
     return id;
   }
-  // Merges of one id are those of one rank.
+  // The id is the rank: merges that make the same piece have equal rank.
   void add_merge(std::uint16_t left, std::uint16_t right, std::uint16_t id) {
     vocabulary_.merges.emplace(BpeVocabulary::pair(left, right),
                                BpeVocabulary::Merge{.rank = id, .id = id});
@@ -126,7 +126,7 @@ bool is_merge_list(std::string_view bytes, std::string_view path) {
          path.ends_with("merges.txt");
 }
 
-// The lines of a merge list below "#version: 0.2".
+// Parser of the lines of a merge list after "#version: 0.2".
 class MergeLines {
  public:
   MergeLines(std::string_view bytes, const std::string& path) : path_(path), lines_(bytes) {
@@ -170,8 +170,8 @@ BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path) {
   return builder.finish();
 }
 
-// With the ids that are published beside it, in which pieces come in any order, special ones among
-// them, and several merges may make one piece.
+// Merge list with published ids: pieces and special pieces come in any order, and several merges
+// may make one piece.
 class PublishedList {
  public:
   PublishedList(std::string_view bytes, const std::string& path, const PublishedIds& published)
@@ -213,7 +213,7 @@ class PublishedList {
         BpeVocabulary::Merge{.rank = static_cast<std::uint32_t>(merge.line.number),
                              .id = add_piece(merge.left + merge.right, where)});
   }
-  // Of a list that was cut short pieces remain that no merge makes.
+  // Throws if the list is truncated: too many pieces then remain that no merge makes.
   void require_whole() const {
     constexpr std::size_t kMostUnmade = 64;  // some lists have placeholders
     std::size_t unmade = 0;

@@ -1,7 +1,7 @@
 #pragma once
-// The files of a byte-level BPE vocabulary. GPT-2's is published as its merges (vocab.bpe, which
-// transformers calls merges.txt) and as tiktoken's table of ranks (r50k_base.tiktoken): the same
-// 50,257 pieces under the same ids.
+// Files of a byte-level BPE vocabulary. GPT-2's is published as a list of merges (vocab.bpe, which
+// transformers calls merges.txt) and as tiktoken's table of ranks (r50k_base.tiktoken): both give
+// 50,257 pieces with equal ids.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,34 +14,35 @@
 namespace tg {
 
 struct BpeVocabulary {
-  // Of two pieces with the ids left and right.
+  // Key of the pair of pieces with the ids left and right.
   static std::uint32_t pair(std::uint16_t left, std::uint16_t right) {
     return std::uint32_t{left} << 16 | right;
   }
   struct Merge {
-    std::uint32_t rank = 0;  // the least comes first
-    std::uint16_t id = 0;    // of both pieces together
+    std::uint32_t rank = 0;  // merges of lower rank come first
+    std::uint16_t id = 0;    // of the merged piece
   };
 
-  std::vector<std::string> pieces;  // by id: bytes; of a special piece its name
-  std::vector<PieceKind> kinds;     // normal; control: special; unused: no piece has this id
+  std::vector<std::string> pieces;  // by id: the piece's bytes, or the name of a special piece
+  std::vector<PieceKind> kinds;     // normal; control: special; unused: no piece has the id
   std::unordered_map<std::uint32_t, Merge> merges;  // by pair()
-  int bos_id = -1;                                  // begins a document; -1: no piece does
-  // A word that is a piece is that piece, whatever its merges would give: tiktoken's rule.
+  int bos_id = -1;                                  // begins a document; -1: none
+  // A word that is a piece gets that piece's id without merging, as in tiktoken.
   bool whole_words = false;
 };
 
-// The vocabulary of a file's bytes; nothing where it is of neither kind:
-// - lines "left right" below "#version: 0.2", each of two pieces of the 256 bytes, in the order and
-//   spelling of GPT-2, or of lines before it; recognised by its first line or its usual names;
-//   Ids are those of the JSON file beside it (text/published_ids.h), where merges may make a piece
-//   again and special pieces have any id; else <|endoftext|> has the last one;
-// - lines "piece rank": the piece's bytes in base64; the ranks 0, 1, … are the ids. Two
-//   neighbouring pieces merge where both together are one. Recognised by its first line or the name
-//   *.tiktoken.
-// Errors: bad_data (a line that is no such merge or rank, a rank out of turn, a piece again, a byte
-// that is no piece, a list and a JSON file that do not fit), config (ids do not fit 16 bits), with
-// file and line; those of find_published_ids().
+// Parses a vocabulary file; returns nullopt if it is of neither format:
+// - Merge list: lines "left right" after "#version: 0.2". Both are pieces in GPT-2's spelling:
+//   single bytes, whose order is GPT-2's, or results of earlier lines. Recognized by its first line
+//   or its usual names. The ids come from the JSON file in the same folder (text/published_ids.h),
+//   in which several merges may make one piece and special pieces may have any id; without that
+//   file <|endoftext|> gets the last id.
+// - Rank table: lines "piece rank", the piece's bytes in base64; the ranks 0, 1, … are the ids. Two
+//   adjacent pieces merge if their concatenation is a piece. Recognized by its first line or by the
+//   name *.tiktoken.
+// Throws Error(bad_data), with file and line, for an invalid line, a rank out of order, a duplicate
+// piece, a byte without a piece, or a list that does not match the JSON file; Error(config) if the
+// ids do not fit in 16 bits; and what find_published_ids() throws.
 std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path);
 
 }  // namespace tg

@@ -17,7 +17,7 @@
 namespace tg {
 namespace {
 
-// Unicode's White_Space, written out: PCRE2's \s has U+180E as well.
+// Unicode's White_Space, spelled out, since PCRE2's \s also includes U+180E.
 #define WHITE                                                                                 \
   "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
   "\\x{205f}\\x{3000}"
@@ -41,21 +41,22 @@ Pattern compile_pattern() {
   Pattern pattern(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(word_pattern), PCRE2_ZERO_TERMINATED,
                                 PCRE2_UTF | PCRE2_ANCHORED, &error, &at, nullptr));
   assert(pattern);
-  // Where no memory may be executed, it is interpreted.
+  // JIT may fail where memory cannot be made executable; the pattern is then interpreted.
   pcre2_jit_compile(pattern.get(), PCRE2_JIT_COMPLETE);
   return pattern;
 }
 
-// GPT-2's cut of a text into words, which no merge crosses: English contractions, runs of letters,
-// of digits and of other characters, each with one space before it, and runs of white space, of
-// which the last space goes to the word behind it. Letters and digits are Unicode's categories L
-// and N. A byte that is no UTF-8 is a word of its own. Together the words are the text.
+// Calls `on_word` for GPT-2's pre-tokenization of the text into words, which no merge crosses:
+// English contractions; runs of letters, of digits and of other characters, each with one preceding
+// space; and runs of white space, whose last space belongs to the next word. Letters and digits are
+// Unicode's categories L and N. A byte that is not UTF-8 is its own word. Concatenated, the words
+// are the text.
 void for_each_word(std::string_view text, const std::function<void(std::string_view)>& on_word) {
   static const Pattern pattern = compile_pattern();
   const Match match(pcre2_match_data_create_from_pattern(pattern.get(), nullptr));
   REQUIRE(match, ExitCode::memory, "out of memory while a text is cut into words");
   while (!text.empty()) {
-    // Checked here once: the library would check all of the rest for each word.
+    // Checked once here: PCRE2 would check the whole rest for each word.
     const auto valid = valid_utf8_prefix(text);
     for (std::size_t at = 0; at < valid;) {
       const int found = pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), valid,
@@ -75,17 +76,18 @@ void for_each_word(std::string_view text, const std::function<void(std::string_v
   }
 }
 
-// A word's pieces so far, as a list: a merge gives the left one the new id and removes the right.
+// Piece of a word, in a doubly linked list: a merge gives the left piece the new id and removes the
+// right one.
 struct Node {
   int id;                      // -1: removed
-  std::uint32_t before, next;  // word size: none
+  std::uint32_t before, next;  // the word's size: none
 };
 
-// A merge that may be done; by rank, then from left to right.
+// Possible merge; ordered by rank, then from left to right.
 struct Candidate {
   BpeVocabulary::Merge merge;
-  std::uint32_t left;     // its node
-  int left_id, right_id;  // as they were when it was found
+  std::uint32_t left;     // index of the left node
+  int left_id, right_id;  // when the candidate was found
 
   bool operator>(const Candidate& other) const {
     return std::tie(merge.rank, left) > std::tie(other.merge.rank, other.left);
@@ -142,7 +144,7 @@ std::string ByteLevelBpe::decode(std::span<const std::uint16_t> ids) const {
   return bytes;
 }
 
-// A queue rather than a search for each merge: a word may be a megabyte of one letter.
+// A priority queue instead of a search per merge: a word may be a megabyte of one letter.
 void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids) const {
   const auto size = static_cast<std::uint32_t>(word.size());
   std::vector<Node> nodes(size);

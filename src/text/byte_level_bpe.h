@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// GPT-2's byte-level BPE (Radford et al. 2019): the text's words as bytes, of which neighbours
-// merge, the pair of least rank first. <|endoftext|> begins a document; the text of that name is
-// encoded as any other.
+// GPT-2's byte-level BPE (Radford et al. 2019): splits the text into words of bytes and merges
+// adjacent pieces, the pair of lowest rank first. <|endoftext|> begins a document; the literal text
+// "<|endoftext|>" is encoded as ordinary text.
 class ByteLevelBpe final : public TokenizerModel {
  public:
   explicit ByteLevelBpe(BpeVocabulary vocabulary);
@@ -19,7 +19,7 @@ class ByteLevelBpe final : public TokenizerModel {
   int bos_id() const override { return bos_id_; }
   int unknown_id() const override { return -1; }  // every byte is a piece
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
-  // A word knows nothing of those before it.
+  // Words are encoded independently, so the preceding text does not matter.
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override {
     encode(part, ids);
   }
@@ -34,10 +34,10 @@ class ByteLevelBpe final : public TokenizerModel {
  private:
   void merge(std::string_view word, std::vector<std::uint16_t>& ids) const;
 
-  std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // as BpeVocabulary's
+  std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
   int bos_id_;
   std::array<std::uint16_t, 256> id_of_byte_{};
-  std::unordered_map<std::string_view, std::uint16_t> words_;  // that are one piece
+  std::unordered_map<std::string_view, std::uint16_t> words_;  // words that are one piece
 };
 
 }  // namespace tg

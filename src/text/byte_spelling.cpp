@@ -12,7 +12,7 @@ bool is_printed_as_itself(unsigned byte) {
 struct ByteSpelling {
   std::array<int, 256 + 68> byte_of{};  // by code point; -1: none
   std::array<std::size_t, 256> point_of{};
-  std::array<std::uint8_t, 256> by_id{};  // byte of the id
+  std::array<std::uint8_t, 256> by_id{};  // the byte with the id
 
   ByteSpelling() {
     byte_of.fill(-1);
@@ -36,7 +36,7 @@ struct ByteSpelling {
     while (!spelled.empty()) {
       std::size_t point = static_cast<unsigned char>(spelled.front());
       spelled.remove_prefix(1);
-      if (point >= 0x80) {  // all are of one or two bytes in UTF-8
+      if (point >= 0x80) {  // all spelled characters have one or two bytes in UTF-8
         if (point < 0xc2 || point > 0xdf || spelled.empty()) return {};
         const unsigned next = static_cast<unsigned char>(spelled.front());
         if ((next & 0xc0) != 0x80) return {};

@@ -7,7 +7,7 @@ namespace {
 
 enum Operator { kFirstCapital, kAllCapitals, kLaterCapital, kLiteral, kNone };
 
-// At the begin of `text`.
+// Returns the operator at the beginning of `text`.
 Operator operator_of(std::string_view text) {
   const auto at = std::ranges::find(kCaseOperators, text.substr(0, kCaseOperatorBytes));
   return static_cast<Operator>(at - kCaseOperators.begin());
@@ -25,7 +25,7 @@ bool is_letter(char c) {
   return is_small(c) || is_capital(c);
 }
 
-// A maximal run of letters.
+// Encodes a maximal run of letters.
 void append_run(std::string_view run, std::string& coded) {
   const auto begin = run.begin(), end = run.end();
   const bool all_capitals = run.size() > 1 && std::all_of(begin, end, is_capital);

@@ -1,11 +1,12 @@
 #pragma once
-// CaseOps: a text without ASCII capitals, which operators stand for, so that a tokenizer needs one
-// piece for a word however it is written. Nothing is lost. Of every maximal run of ASCII letters:
-//   nasa    as it is
+// CaseOps: encodes text without ASCII capitals, with operators in their place, so that a tokenizer
+// needs one piece for a word in any capitalization. Lossless. Each maximal run of ASCII letters
+// becomes:
+//   nasa    nasa
 //   NASA    U+E002 nasa          two letters or more, all capitals
 //   Nasa    U+E001 nasa          also N alone
 //   NaSA    U+E001 na U+E003 s U+E003 a
-// and an operator that the text itself has stands behind U+E004.
+// An operator character in the text itself is escaped by a preceding U+E004.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -13,19 +14,19 @@
 
 namespace tg {
 
-// In UTF-8: before a run's first capital, before a run of capitals, before a later capital, before
-// an operator of the text.
+// Operators, in UTF-8: first letter is a capital, all letters are capitals, a later letter is a
+// capital, escape of an operator character in the text.
 inline constexpr std::array<std::string_view, 4> kCaseOperators = {"\ue001", "\ue002", "\ue003",
                                                                    "\ue004"};
 inline constexpr std::size_t kCaseOperatorBytes = 3;
 
-// Cut before a character that is no ASCII letter, a text's parts give the parts of the whole.
+// Encodes the text. A text that is split before a non-letter may be encoded part by part.
 std::string encode_case(std::string_view text);
 
-// Undoes encode_case(). Of other texts an operator that no letter follows is left out.
+// Inverse of encode_case(). In other texts, drops operators that no letter follows.
 class CaseDecoder {
  public:
-  // The text of the next part, cut between any two characters.
+  // Decodes the next part; parts may be split between any two characters.
   std::string add(std::string_view part);
 
  private:

@@ -19,32 +19,33 @@
 
 namespace tg {
 
-// Errors: config (the tokenizer has no BOS, which begins every document).
+// Throws Error(config) if the tokenizer has no BOS, which begins every document.
 void require_bos(const Tokenizer& tokenizer);
 
-// One thread calls next(), which reads the documents; the encoder's own threads tokenize ahead.
+// One thread calls next(), which reads the documents; the encoder's worker threads tokenize ahead.
 class DocumentEncoder {
  public:
-  // A document, or a part of a long one.
+  // Document, or part of a long document.
   struct Part {
     std::vector<std::uint16_t> tokens;
-    std::vector<std::uint16_t> bytes;  // of each token, where they are wanted
+    std::vector<std::uint16_t> bytes;  // of each token; empty unless requested
     std::int64_t text_bytes = 0;
     bool begins_document = false;
   };
 
-  // Whether the bytes of a document's tokens are wanted, by its index from 0.
+  // Returns whether the byte counts of a document's tokens are needed, by its index from 0.
   using BytesWanted = std::function<bool(std::int64_t document)>;
 
-  // `tokenizer` and `reader` must outlive the encoder. Warns once of what the tokenizer does not
-  // keep of the first documents. Errors: config (the tokenizer has no BOS).
+  // `tokenizer` and `reader` must outlive the encoder. Warns once if the tokenizer's normalization
+  // loses text of the first documents. Throws Error(config) if the tokenizer has no BOS.
   DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads,
                   BytesWanted bytes_wanted = {});
   ~DocumentEncoder();
   DocumentEncoder(const DocumentEncoder&) = delete;
   DocumentEncoder& operator=(const DocumentEncoder&) = delete;
 
-  // The next parts in order; empty after the last. Errors: those of reader and tokenizer.
+  // Returns the next parts in order; empty after the last. Throws what the reader and the tokenizer
+  // throw.
   std::vector<Part> next();
 
  private:
@@ -65,12 +66,12 @@ class DocumentEncoder {
   const Tokenizer& tokenizer_;
   DocumentReader& reader_;
   BytesWanted bytes_wanted_;
-  std::int64_t documents_ = 0;  // read
+  std::int64_t documents_ = 0;  // number of documents read
   NormalizationLoss loss_;
   std::size_t most_in_flight_;
   std::deque<Text> texts_;  // read, not yet in a job
   bool ended_ = false;
-  std::deque<std::future<std::vector<Part>>> in_flight_;  // in order
+  std::deque<std::future<std::vector<Part>>> in_flight_;  // in order of the text
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -40,7 +40,8 @@ bool is_text(std::uint32_t point) {
   return !is_control && !is_none;
 }
 
-// Of the planes that have characters, none of which two units of UTF-16 with a line end are.
+// Accepts characters of the assigned planes only; two UTF-16 units with a line end never read as
+// such a character.
 bool is_utf32(std::string_view text, Order order) {
   for (std::size_t at = 0; at + 4 <= text.size(); at += 4) {
     const auto point = unit_at(text, at, 4, order);
@@ -50,7 +51,8 @@ bool is_utf32(std::string_view text, Order order) {
   return text.size() >= 4;
 }
 
-// Characters of a text have fewer upper halves than lower ones: a script is a range or a few.
+// In UTF-16 text the high bytes take fewer values than the low bytes: a script is one range or a
+// few.
 bool has_few_upper_halves(std::string_view text, Order order) {
   std::bitset<256> upper, lower;
   for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
@@ -69,7 +71,7 @@ bool is_utf16(std::string_view text, Order order) {
       continue;
     }
     if (!is_high_surrogate(unit)) return false;
-    if (at + 4 > text.size()) break;  // its partner is behind the sample
+    if (at + 4 > text.size()) break;  // its low surrogate is beyond the sample
     const auto low = unit_at(text, at += 2, 2, order);
     if (!is_surrogate(low) || is_high_surrogate(low)) return false;
   }
@@ -79,7 +81,7 @@ bool is_utf16(std::string_view text, Order order) {
 struct Format {
   Magic magic;
   std::string_view name;
-  const char* command;  // FILE, OUT (without its last SUFFIX), NAME and KEY are filled in
+  const char* command;  // placeholders: FILE, OUT (without its last SUFFIX), NAME and KEY
 };
 
 #define PRINT_ROWS(imports, batches)                                               \
@@ -120,12 +122,12 @@ constexpr Format kFormats[] = {
     {"7z\xbc\xaf\x27\x1c"sv, 0, "a 7z archive", "7z x -oOUT FILE (a folder, which is read whole)"},
     {"\x04\x22\x4d\x18"sv, 0, "lz4 data", "lz4 -d FILE"},
     {"%PDF-"sv, 0, "PDF", "pdftotext FILE"},
-    // UTF-32's mark begins like UTF-16's.
+    // UTF-32's byte order mark begins like UTF-16's.
     {"\xff\xfe\0\0"sv, 0, "UTF-32", kRecode},
     {"\0\0\xfe\xff"sv, 0, "UTF-32", kRecode},
     {"\xff\xfe"sv, 0, "UTF-16", kRecode},
     {"\xfe\xff"sv, 0, "UTF-16", kRecode},
-    // What is packed once begins otherwise here.
+    // The first compression is already removed here, so this is a second one.
     {"\x1f\x8b"sv, 0, "packed twice, with gzip inside", kUnpack},
     {"\x28\xb5\x2f\xfd"sv, 0, "packed twice, with zstd inside", kUnpack},
     {"\xfd\x37zXZ\0"sv, 0, "packed twice, with xz inside", kUnpack},
@@ -139,7 +141,7 @@ std::string command_for(const Format& format, const UnpackedFile& file,
   auto command = replaced(format.command, "KEY", text_key);
   command = replaced(replaced(command, "NAME", format.name), "SUFFIX", suffix);
   command = replaced(command, "OUT", std::filesystem::path(out).replace_extension().string());
-  // tar unpacks by itself.
+  // tar decompresses by itself.
   const bool as_it_is =
       !file.is_compressed() || format.command == kUntar || format.command == kUnpack;
   command = replaced(command, "FILE", as_it_is ? file.path() : unpacked);

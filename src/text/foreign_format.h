@@ -7,17 +7,18 @@
 
 namespace tg {
 
-inline constexpr std::size_t kEncodingSample = 1 << 12;  // bytes that tell an encoding
+inline constexpr std::size_t kEncodingSample = 1 << 12;  // bytes needed to detect an encoding
 
-// UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE where the begin of a text without a byte order mark is
-// such; else empty. Control characters between the others give it away: zeros, or what halves of
-// characters look like in text of single bytes.
+// Returns UTF-16LE, UTF-16BE, UTF-32LE or UTF-32BE if the sample, from a text without byte order
+// mark, is in that encoding; else empty. Read as single bytes, such text has many control
+// characters, including zeros.
 std::string_view wide_encoding(std::string_view sample);
 
-inline constexpr std::size_t kForeignHead = kEncodingSample;  // bytes that tell a format
+inline constexpr std::size_t kForeignHead = kEncodingSample;  // bytes needed to detect a format
 
-// Refuses a file that begins like one of a format that is no text, or text in UTF-16 or UTF-32,
-// whatever its name: bad_data, with the command that converts it, rows to JSON lines of `text_key`.
+// Throws Error(bad_data) for a file that begins like a known non-text format, or like UTF-16 or
+// UTF-32 text, whatever its name. The message has the command that converts it; rows become JSON
+// lines of `text_key`.
 void refuse_foreign_format(std::string_view head, const UnpackedFile& file,
                            const std::string& text_key);
 

@@ -19,7 +19,7 @@ constexpr const char* kUnended =
     "an object that does not end in its line: one over several lines, or cut short";
 constexpr const char* kOneALine = ", as jq -c . FILE writes them";
 
-// Four hexadecimal digits, a unit of UTF-16.
+// Parses four hexadecimal digits, a UTF-16 code unit.
 std::optional<unsigned> code_unit(std::string_view digits) {
   if (digits.size() < kUnitDigits) return {};
   unsigned unit = 0;
@@ -38,7 +38,8 @@ bool is_low_surrogate(unsigned unit) {
   return unit >= 0xdc00 && unit < 0xe000;
 }
 
-// Appends what the escape \uXXXX at `at`, or a pair of them, means. → its end.
+// Appends the character of the escape \uXXXX at `at`, or of a surrogate pair of escapes, and
+// returns the offset of its end.
 std::size_t append_code_units(std::string_view written, std::size_t at, JsonText& result) {
   constexpr std::size_t length = 2 + kUnitDigits;
   const auto unit = code_unit(written.substr(at + 2)).value_or(0xd800);
@@ -54,7 +55,7 @@ std::size_t append_code_units(std::string_view written, std::size_t at, JsonText
   return at + length;
 }
 
-// Finds a member; the first thing in its way is refused.
+// Finds a member of an object; throws at the first syntax error.
 class ObjectReader {
  public:
   ObjectReader(std::string_view text, std::string_view key, const JsonPlace& place)
@@ -72,7 +73,7 @@ class ObjectReader {
   }
 
  private:
-  // Of the character at `at_`, behind white space.
+  // Returns whether the next character after white space is `c`.
   bool next_is(char c) {
     skip_space();
     return rest().starts_with(c);
@@ -121,14 +122,14 @@ class ObjectReader {
     if (found) value_ = text_.substr(begin, at_ - begin);
   }
 
-  // From its quote on; without its quotes.
+  // Consumes a string, from its opening quote on, and returns it without quotes.
   std::string_view take_string() {
     const auto begin = ++at_;
     while (true) {
       at_ = std::min(text_.find_first_of("\"\\", at_), text_.size());
       require(at_ < text_.size());
       if (text_[at_++] == '"') return text_.substr(begin, at_ - 1 - begin);
-      ++at_;  // behind a backslash
+      ++at_;  // skips the character after a backslash
     }
   }
 
@@ -166,7 +167,7 @@ class ObjectReader {
     } while (!closing.empty());
   }
 
-  // Escapes that mean something, no control characters.
+  // Checks that all escapes are valid and that there are no control characters.
   void check_string() {
     at_ = static_cast<std::size_t>(value_.data() - text_.data());
     for (const auto end = at_ + value_.size(); at_ < end; ++at_) {
@@ -217,8 +218,8 @@ class ObjectReader {
   std::string_view text_, key_;
   const JsonPlace& place_;
   std::size_t at_ = 0;
-  std::vector<std::string_view> keys_;  // as they are written
-  std::string_view value_;              // the last one of key_, with its quotes
+  std::vector<std::string_view> keys_;  // raw, escapes not decoded
+  std::string_view value_;              // the last value of key_, with its quotes
 };
 
 }  // namespace

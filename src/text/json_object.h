@@ -1,7 +1,7 @@
 #pragma once
-// A JSON object, one member of which is a document: a line of a .jsonl file or an element of an
-// array. Of the other members only the ends are found; what they hold (NaN, huge numbers,
-// surrogates without a partner, bytes that are no UTF-8) is not judged.
+// JSON object, one member of which is a document: a line of a .jsonl file or an element of an
+// array. The other members are only skipped: their contents (NaN, huge numbers, lone surrogates,
+// invalid UTF-8) are not checked.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace tg {
 
-// Where an object begins, for messages.
+// Position of an object, for messages.
 struct JsonPlace {
   const std::string& path;
   TextPosition position;
-  std::int64_t at = 0;  // bytes before it
+  std::int64_t at = 0;  // its byte offset
 };
 
-// The string that `key` has in the object, without its quotes, as it is written there; of several
-// the last one. Errors: bad_data (no object; no such member; no string).
+// Returns the raw string value of `key` in the object, without quotes, escapes not decoded; the
+// last one if the key repeats. Throws Error(bad_data) if there is no object, no such member or no
+// string.
 std::string_view find_json_string(std::string_view object, std::string_view key,
                                   const JsonPlace& place);
 
 struct JsonText {
   std::string text;
-  std::optional<std::size_t> lone_surrogate;  // the first one's offset in `written`
+  std::optional<std::size_t> lone_surrogate;  // the first lone surrogate's offset in `written`
 };
-// What a string means that find_json_string() found: an escaped surrogate without its partner is
-// U+FFFD.
+// Decodes a string that find_json_string() returned; an escaped lone surrogate becomes U+FFFD.
 JsonText text_of_json_string(std::string_view written);
 
 }  // namespace tg

@@ -11,7 +11,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Neither white space nor anything that combines with a character before it.
+// Neither white space nor characters that combine with the preceding one.
 constexpr Range letters[] = {
     {0x21, 0x7e},      // ASCII
     {0x410, 0x44f},    // Cyrillic
@@ -25,7 +25,7 @@ constexpr Range letters[] = {
     {0xac00, 0xd7a3},  // Hangul syllables
 };
 
-// Whether the whole of `character` is one of these letters in UTF-8.
+// Returns whether `character` is exactly one of these letters in UTF-8.
 bool is_letter(std::string_view character) {
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(character[i]));
@@ -43,7 +43,7 @@ bool is_letter(std::string_view character) {
       letters, [&](const Range& range) { return range.first <= code && code <= range.last; });
 }
 
-// The character that ends before `at`, and the one that begins there.
+// Tests the character that ends before `at` and the one that begins there.
 bool is_between_letters(std::string_view text, std::size_t at) {
   if (continues_utf8_character(text[at])) return false;
   std::size_t begin = at - 1, end = at + 1;

@@ -7,10 +7,10 @@ namespace {
 
 // Field numbers of sentencepiece_model.proto.
 constexpr std::uint64_t piece_field = 1, trainer_field = 2, normalizer_field = 3;
-constexpr std::uint64_t piece_type_field = 3, user_defined_type = 4;  // of a piece
-constexpr std::uint64_t type_field = 3, suffix_field = 24;            // of the trainer
+constexpr std::uint64_t piece_type_field = 3, user_defined_type = 4;  // in a piece
+constexpr std::uint64_t type_field = 3, suffix_field = 24;            // in the trainer's settings
 constexpr std::uint64_t rules_field = 1, map_field = 2, prefix_field = 3, extra_field = 4,
-                        escape_field = 5;  // of the normalizer
+                        escape_field = 5;  // in the normalizer's settings
 
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
@@ -26,8 +26,8 @@ std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
 
 struct Field {
   std::uint64_t number = 0;
-  std::uint64_t value = 0;   // of a varint
-  std::string_view content;  // of a string or message
+  std::uint64_t value = 0;   // of a varint field
+  std::string_view content;  // of a string or message field
 };
 
 std::optional<Field> take_field(std::string_view& bytes) {
@@ -63,7 +63,7 @@ std::optional<Field> take_field(std::string_view& bytes) {
   return field;
 }
 
-// Calls `visit` with each field; false if the bytes are not a complete message.
+// Calls `visit` for each field; returns false if the bytes are not a complete message.
 template <class Visit>
 bool for_each_field(std::string_view bytes, Visit visit) {
   while (!bytes.empty()) {

@@ -1,6 +1,7 @@
 #pragma once
 // Scans a SentencePiece model file without the library, which accepts a protobuf that is truncated
-// between two fields and then tokenizes differently, and which does not tell the model's settings.
+// between two fields and then tokenizes differently, and which does not expose the model's
+// settings.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,19 +15,19 @@ enum class ModelType : std::uint64_t { unigram = 1, bpe = 2, word = 3, character
 struct ModelProto {
   bool has_trainer = false;     // field 2, written after the pieces
   bool has_normalizer = false;  // field 3, written last
-  // Of the trainer.
+  // From the trainer's settings.
   ModelType type = ModelType::unigram;
-  bool space_as_suffix = false;  // the mark of a space ends a piece instead of beginning it
-  // Of the normalizer.
-  std::string rules{};     // the name of its character map, such as "nmt_nfkc"
+  bool space_as_suffix = false;  // a piece ends with the space mark instead of beginning with it
+  // From the normalizer's settings.
+  std::string rules{};     // name of the character map, such as "nmt_nfkc"
   bool has_rules = false;  // the map is not empty
-  bool adds_space = true;  // before a document, or behind it with space_as_suffix
+  bool adds_space = true;  // before a document, or after it with space_as_suffix
   bool removes_spaces = true;
-  bool marks_spaces = true;          // as U+2581; else a piece has spaces as they are
-  std::vector<bool> user_defined{};  // of each piece
+  bool marks_spaces = true;          // as U+2581; otherwise pieces contain spaces
+  std::vector<bool> user_defined{};  // for each piece
 };
 
-// Empty if the bytes are not a complete protobuf message.
+// Returns nullopt if the bytes are not a complete protobuf message.
 std::optional<ModelProto> scan_model_proto(std::string_view bytes);
 
 }  // namespace tg

@@ -11,8 +11,8 @@ namespace {
 constexpr std::size_t kMeasuredBytes = 256 << 10;
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
-// About kMeasuredBytes of a text, without the white space before the cut, which only there would be
-// at an end.
+// Returns about kMeasuredBytes of a text, without the white space before the cut, which would only
+// there be at an end.
 std::string_view measured_part(std::string_view text) {
   if (text.size() <= kMeasuredBytes) return text;
   text = text.substr(0, kMeasuredBytes);

@@ -1,5 +1,5 @@
 #pragma once
-// What a tokenizer's normalisation takes from a text, measured on its first documents.
+// Measures, on the first documents, what a tokenizer's normalization loses of a text.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -11,19 +11,19 @@ namespace tg {
 
 class NormalizationLoss {
  public:
-  // `tokenizer` must outlive this.
+  // `tokenizer` must outlive this object.
   explicit NormalizationLoss(const Tokenizer& tokenizer);
 
-  // Documents in order. The one with which 256 KiB are measured ends the measurement.
+  // Measures documents in order, until 256 KiB are measured.
   void add(std::string_view document);
-  // Ends it, if it has not ended: one warning, if anything was lost.
+  // Ends the measurement, if it has not ended; warns once if anything was lost.
   void finish();
 
  private:
   struct Counts {
     std::int64_t line_ends = 0;
-    std::int64_t extra_spaces = 0;  // at the text's begin or end, or behind other white space
-    std::int64_t characters = 0;    // all others
+    std::int64_t extra_spaces = 0;  // at either end of the text, or after other white space
+    std::int64_t characters = 0;    // all other characters
   };
   static Counts counts_of(std::string_view text, std::map<std::string_view, std::int64_t>& others);
   void measure(std::string_view document);

@@ -5,15 +5,16 @@
 
 namespace tg {
 
-// The ids of a merge list's pieces, as the JSON file beside it has them.
+// Ids of a merge list's pieces, from the JSON file in the same folder.
 struct PublishedIds {
   std::string path;
-  std::vector<std::string> spelled;  // by id, as they are written there; empty: no piece's
+  std::vector<std::string> spelled;  // by id, in GPT-2's spelling; empty: no piece
 };
 
-// Reads vocab.json beside merges.txt, or encoder.json beside vocab.bpe, with what comes before in
-// the name; nothing where there is no such file. Errors: bad_data (no object of pieces and ids, an
-// id again), config (ids do not fit 16 bits), io.
+// Reads vocab.json for merges.txt, or encoder.json for vocab.bpe, in the same folder and with the
+// same file name prefix; returns nullopt if there is no such file. Throws Error(bad_data) if it is
+// no object of pieces and ids or repeats an id, Error(config) if the ids do not fit in 16 bits, and
+// Error(io).
 std::optional<PublishedIds> find_published_ids(const std::string& merges);
 
 }  // namespace tg

@@ -10,14 +10,13 @@
 namespace tg {
 namespace {
 
-// Line ends (\n, \r\n or \r) one behind the other, text[begin, end): one ends a line, more are
-// empty lines.
+// Consecutive line ends (\n, \r\n or \r), text[begin, end): one ends a line, more are empty lines.
 struct LineEnds {
   std::size_t begin = 0, end = 0;
   int count = 0;
 };
 
-// Two searches for one byte each are faster than one for two bytes.
+// Two searches for one byte each are faster than one search for two bytes.
 std::size_t find_line_end(std::string_view text, std::size_t from) {
   const auto feed = std::min(text.find('\n', from), text.size());
   return std::min(text.substr(0, feed).find('\r', from), feed);
@@ -32,8 +31,8 @@ LineEnds line_ends_at(std::string_view text, std::size_t begin) {
   return ends;
 }
 
-// The first of at least two from `from` on; else those that the text ends with, which may go on in
-// what follows it, begin == end == text.size() where it ends with none.
+// Returns the first run of at least two line ends from `from` on, else the run at the end of the
+// text, which may continue in what is read next; begin == end == text.size() if there is none.
 LineEnds find_empty_lines(std::string_view text, std::size_t from) {
   while (true) {
     const auto ends = line_ends_at(text, find_line_end(text, from));
@@ -64,7 +63,7 @@ void RawDocuments::take(std::size_t bytes) {
   searched_ = 0;
 }
 
-// The document that ends there; the next one begins at `next`.
+// Takes the document that ends at `end`; the next one begins at `next`.
 RawDocument RawDocuments::take(std::size_t end, std::size_t next) {
   const RawDocument document{
       .bytes = text_.text().substr(0, end), .at = text_.at(), .position = text_.position()};
@@ -72,7 +71,7 @@ RawDocument RawDocuments::take(std::size_t end, std::size_t next) {
   return document;
 }
 
-// The document before a separator; nothing: what is read of the file has none.
+// Takes the document before the next separator; nullopt if the text read so far has none.
 std::optional<RawDocument> RawDocuments::take_separated() {
   const auto text = text_.text();
   if (separator_ == Separator::line) {
@@ -130,7 +129,7 @@ std::optional<RawDocument> RawDocuments::take_element() {
   return take(end, end);
 }
 
-// Whether the object is one, its reader says: here brackets are counted.
+// Only counts brackets; the reader of the object checks its syntax.
 std::size_t RawDocuments::find_object_end() {
   int depth = 0;
   bool in_string = false;
@@ -139,7 +138,7 @@ std::size_t RawDocuments::find_object_end() {
     for (; at < text.size(); ++at) {
       const char c = text[at];
       if (c == '"') in_string = !in_string;
-      if (in_string && c == '\\') ++at;  // the next character is no quote
+      if (in_string && c == '\\') ++at;  // the next character is escaped, so no quote
       if (in_string) continue;
       if (c == '{' || c == '[') ++depth;
       if ((c == '}' || c == ']') && --depth == 0) return at + 1;

@@ -13,13 +13,13 @@
 namespace tg {
 namespace {
 
-// The library takes up to 140 bytes of memory for each of a text's. Above this encode_long() finds
-// the same ids: of 55 MB in 0.2 GB instead of 7.6, and twice as fast.
+// The library uses up to 140 bytes of memory for each byte of a text. Above this size encode_long()
+// computes equal ids: 55 MB take 0.2 GB instead of 7.6 GB, and half the time.
 constexpr std::size_t long_text_bytes = 1 << 20;
 constexpr std::size_t part_bytes = 1 << 14;
 constexpr std::string_view guard_word = "a";       // see encode_continued()
-constexpr std::string_view space_mark = "\u2581";  // a space in a piece
-constexpr std::size_t largest_piece = 1 << 14;     // bytes; its count has 16 bits
+constexpr std::string_view space_mark = "\u2581";  // spelling of a space in a piece
+constexpr std::size_t largest_piece = 1 << 14;     // bytes; keeps counts within 16 bits
 
 PieceKind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id) {
   if (processor.IsUnknown(id)) return PieceKind::unknown;
@@ -36,7 +36,8 @@ std::string normalisation_of(const ModelProto& proto) {
   return names;
 }
 
-// The library's own, whose rules join no two letters; others are of who trained the model.
+// The library's predefined normalizers, whose rules join no two letters; other normalizers are
+// custom.
 constexpr std::string_view own_normalizers[] = {"identity", "nfkc", "nmt_nfkc", "nfkc_cf",
                                                 "nmt_nfkc_cf"};
 
@@ -44,7 +45,7 @@ constexpr std::string_view own_normalizers[] = {"identity", "nfkc", "nmt_nfkc", 
 
 SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string& path)
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
-  // Scanned first: the library logs to standard error about what it cannot parse.
+  // Scanned first, since the library logs to standard error what it cannot parse.
   const auto proto = scan_model_proto(bytes);
   REQUIRE(proto && proto->has_trainer && proto->has_normalizer, ExitCode::bad_data,
           "tokenizer {} is cut short or no SentencePiece model ({} bytes); copy it again", path,
@@ -95,7 +96,7 @@ void SentencePieceModel::encode(std::string_view text, std::vector<std::uint16_t
   ids.insert(ids.end(), found.begin(), found.end());
 }
 
-// The pieces of a text are its normalised text, whatever they are.
+// Returns the normalized text: the concatenation of the pieces, whatever the segmentation.
 std::string SentencePieceModel::joined_pieces(std::string_view text) const {
   std::string all;
   const auto encoded = processor_->EncodeAsImmutableProto({text.data(), text.size()});
@@ -110,8 +111,8 @@ std::string SentencePieceModel::joined_pieces(std::string_view text) const {
   return all;
 }
 
-// Null where a text's last character is followed by a mark, so that parts cannot be joined. Also
-// collects whole_.
+// Returns null if the text's last character is followed by a space mark, so that parts cannot be
+// joined. Also fills whole_.
 std::unique_ptr<const UnigramPieces> SentencePieceModel::unigram_pieces() {
   const auto guard = joined_pieces(guard_word), two = joined_pieces("ab");
   if (!two.starts_with(guard) || joined_pieces("abb") != two + two.substr(guard.size()))
@@ -127,7 +128,7 @@ std::unique_ptr<const UnigramPieces> SentencePieceModel::unigram_pieces() {
   return std::make_unique<UnigramPieces>(pieces);
 }
 
-// The best path through the normalised text, of which each part but the first is normalised behind
+// Finds the best path through the normalized text. Each part but the first is normalized after
 // guard_word: see encode_continued().
 void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const {
   std::vector<std::uint16_t> bytes(256);
@@ -144,7 +145,7 @@ void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uin
       ids.push_back(static_cast<std::uint16_t>(id));
     } else if (has_bytes) {
       for (const char byte : step) ids.push_back(bytes[static_cast<unsigned char>(byte)]);
-    } else if (!after_unknown) {  // characters in a row are one
+    } else if (!after_unknown) {  // consecutive unknown characters are one token
       ids.push_back(static_cast<std::uint16_t>(unknown_id()));
     }
     after_unknown = !known;
@@ -168,7 +169,7 @@ std::string SentencePieceModel::decode(std::span<const std::uint16_t> ids) const
   return text;
 }
 
-// As in encode_continued(), behind guard_word, whose text is removed.
+// Decodes after guard_word, as encode_continued() encodes, and removes its text.
 std::string SentencePieceModel::decode_continued(std::span<const std::uint16_t> ids) const {
   std::vector<std::uint16_t> guarded;
   encode(guard_word, guarded);
@@ -196,8 +197,8 @@ std::string SentencePieceModel::normalized(std::string_view text) const {
   return left;
 }
 
-// Where leading spaces are removed, a document begins with no mark at all, and the reference
-// implementation counts none behind an unknown piece, whatever the model adds.
+// If leading spaces are removed, a document begins without a mark; the reference implementation
+// then counts none after an unknown piece, whatever the model adds.
 SpaceMarks SentencePieceModel::find_spaces() const {
   SpaceMarks spaces{.mark = proto_.marks_spaces ? space_mark : " "};
   spaces.first_is_added = !proto_.space_as_suffix && (proto_.adds_space || proto_.removes_spaces);
@@ -206,15 +207,15 @@ SpaceMarks SentencePieceModel::find_spaces() const {
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     known |= kinds_[id] == PieceKind::normal && pieces_[id] == spaces.mark;
   }
-  // A model of words has no piece for a space and an unknown word together.
+  // A word model has no piece for a space and an unknown word together.
   known &= proto_.type != ModelType::word;
   spaces.may_be_spelled = !known;
   return spaces;
 }
 
-// BPE merges do not cross a space if pieces have a space only at their start, and if a space is a
-// piece, it separates runs of unknown characters. Unigram models are not split: they sum floats
-// over the whole text, and a rounding may change the result.
+// BPE merges do not cross a space if pieces have spaces only at their beginning and a space is a
+// piece, which separates runs of unknown characters. Unigram models are not split: they sum floats
+// over the whole text, and rounding may change the result.
 bool SentencePieceModel::find_whether_splittable() const {
   if (proto_.type != ModelType::bpe) return false;
   bool space_known = false;
@@ -233,8 +234,8 @@ bool SentencePieceModel::find_whether_splittable() const {
          std::equal(word.begin(), word.end(), two.begin());
 }
 
-// A model treats the start of a text specially (adds a space, drops white space), which must not
-// happen to a later part: encodes it behind guard_word and removes that word's ids.
+// Models treat the beginning of a text specially (add a space, drop white space), which must not
+// happen to a later part: encodes the part after guard_word and removes that word's ids.
 void SentencePieceModel::encode_continued(std::string_view part,
                                           std::vector<std::uint16_t>& ids) const {
   std::vector<std::uint16_t> guard, guarded;

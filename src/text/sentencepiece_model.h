@@ -12,11 +12,11 @@ class SentencePieceProcessor;
 
 namespace tg {
 
-// A SentencePiece model, as its library reads it.
+// SentencePiece model, read by the SentencePiece library.
 class SentencePieceModel final : public TokenizerModel {
  public:
-  // Of a file's `bytes`; `path` for messages. Errors: bad_data (cut short or no SentencePiece
-  // model); config (ids do not fit 16 bits).
+  // Parses the file contents `bytes`; `path` is for messages. Throws Error(bad_data) if they are
+  // truncated or no SentencePiece model, and Error(config) if the ids do not fit in 16 bits.
   SentencePieceModel(std::string_view bytes, const std::string& path);
   ~SentencePieceModel() override;
 
@@ -28,7 +28,7 @@ class SentencePieceModel final : public TokenizerModel {
   int unknown_id() const override;
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
-  // A unigram model's long text takes the library's memory here.
+  // Unlike encode(), uses the library's memory for long texts of unigram models too.
   void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
                     std::vector<std::string>& parts) const override;
   std::string decode(std::span<const std::uint16_t> ids) const override;
@@ -39,7 +39,7 @@ class SentencePieceModel final : public TokenizerModel {
 
  private:
   SpaceMarks find_spaces() const;
-  // A unigram model's long text, in memory that does not grow with it.
+  // Encodes a long text with a unigram model, in memory that does not grow with the text.
   void encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const;
   std::string joined_pieces(std::string_view text) const;
   std::unique_ptr<const UnigramPieces> unigram_pieces();
@@ -50,8 +50,8 @@ class SentencePieceModel final : public TokenizerModel {
   SpaceMarks spaces_;
   std::string normalisation_;
   bool splittable_ = false;
-  std::unique_ptr<const UnigramPieces> unigram_;  // null: encode_long() is not for this model
-  std::vector<std::string> whole_;                // pieces that the normaliser leaves as they are
+  std::unique_ptr<const UnigramPieces> unigram_;  // null: encode_long() does not support the model
+  std::vector<std::string> whole_;  // user-defined pieces, which normalization leaves unchanged
 };
 
 }  // namespace tg

@@ -8,7 +8,7 @@
 namespace tg {
 namespace {
 
-// Of a packed file less, since its unpacker has a window of some 2 MiB.
+// Compressed files are read in smaller parts, since the decompressor has a window of about 2 MiB.
 constexpr std::size_t kPart = 1 << 20, kPackedPart = 1 << 17;
 constexpr std::size_t kLargestDocument = std::size_t{1} << 30;  // the tokenizer counts in int
 

@@ -1,5 +1,5 @@
 #pragma once
-// The part of a file's text that is being read.
+// Window of a file's text during reading.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,33 +11,34 @@ namespace tg {
 
 class TextBuffer {
  public:
-  // Errors: those of UnpackedFile.
+  // Throws what UnpackedFile throws.
   explicit TextBuffer(const std::string& path) : file_(path) {}
 
   const UnpackedFile& file() const { return file_; }
-  // What is read and not yet taken, until the next fill().
+  // Returns what was read and not yet taken; valid until the next fill().
   std::string_view text() const { return std::string_view(buffer_).substr(begin_); }
   std::int64_t at() const { return offset_ + static_cast<std::int64_t>(begin_); }  // of text()
   TextPosition position() const { return position_; }                              // of text()
   bool ended() const { return ended_; }  // nothing follows text()
 
-  // Reads more behind text(); false: at the end. Errors: io; bad_data (text() is longer than 1 GiB;
-  // what UnpackedFile refuses).
+  // Reads more text after text(); returns false at the end. Throws Error(io), and Error(bad_data)
+  // if text() is longer than 1 GiB or for what UnpackedFile rejects.
   bool fill();
-  // Until text() has so many bytes or ends with the file.
+  // Reads until text() has that many bytes or the file ends.
   void fill_to(std::size_t bytes);
   void take(std::size_t bytes);
-  // As take(), and counts lines and columns.
+  // Takes bytes and counts their lines and columns.
   void take_counted(std::size_t bytes);
 
-  // Whether the bytes around that one, which is read, look like text, if in another encoding.
+  // Returns whether the bytes around offset `at`, which was read, look like text, possibly in
+  // another encoding.
   bool looks_like_text(std::int64_t at) const;
 
  private:
   UnpackedFile file_;
   std::string buffer_;
   std::size_t begin_ = 0;
-  std::int64_t offset_ = 0;  // of buffer_
+  std::int64_t offset_ = 0;  // offset of buffer_ in the text
   TextPosition position_;
   bool ended_ = false;
 };

@@ -8,12 +8,12 @@
 namespace tg {
 
 struct TextLine {
-  std::string_view text;  // without its end, \n or \r\n
+  std::string_view text;  // without the line end, \n or \r\n
   std::int64_t number;    // from 1
 };
 
-// The lines of a file's text, one after another, without a byte order mark; the end of the last
-// line begins no other.
+// Iterates over the lines of a text without its byte order mark; a final line end begins no further
+// line.
 class TextLines {
  public:
   explicit TextLines(std::string_view text) : rest_(without_byte_order_mark(text)) {}

@@ -7,12 +7,12 @@
 
 namespace tg {
 
-// A place in a text, as editors count.
+// Position in a text, as editors count.
 struct TextPosition {
   std::int64_t line = 1;
   std::int64_t column = 1;  // in characters
 
-  // To the end of `text`, which begins here.
+  // Advances to the end of `text`, which begins here.
   void advance(std::string_view text) {
     const auto last = text.rfind('\n');
     if (last != std::string_view::npos) {

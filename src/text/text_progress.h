@@ -1,6 +1,5 @@
 #pragma once
-// The progress line of text that is being tokenised: shown on a terminal alone, at most ten times a
-// second.
+// Progress line for tokenization: only shown on a terminal, at most ten times a second.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,13 +10,13 @@ namespace tg {
 
 class TextProgress {
  public:
-  // `doing` begins the line. The files' sizes give the share done, unless one has none: "-", the
-  // standard input, a pipe.
+  // `doing` begins the line. The line shows a percentage if all files have a size, unlike "-",
+  // standard input, or a pipe.
   TextProgress(std::string doing, const std::vector<std::string>& files);
 
-  // So much is done, and so many bytes of the files are read.
+  // Shows the progress: `text_bytes` of text are tokenized, `bytes_read` of the files are read.
   void show(std::int64_t text_bytes, std::int64_t tokens, std::int64_t bytes_read);
-  // Clears the line.
+  // Erases the line.
   static void clear();
 
  private:

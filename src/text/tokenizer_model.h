@@ -1,5 +1,5 @@
 #pragma once
-// A vocabulary of one file format, as Tokenizer uses it. Const methods are thread-safe.
+// Vocabulary in one file format, behind Tokenizer. Const methods are thread-safe.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,17 +10,18 @@ namespace tg {
 
 enum class PieceKind : std::uint8_t { normal, unknown, control, unused, byte };
 
-// What a piece of the kind `byte`, such as "<0xE4>", stands for.
+// Returns the byte of a piece of kind `byte`, such as "<0xE4>".
 inline char byte_of_piece(const std::string& piece) {
   return static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16));
 }
 
-// How the pieces have the spaces of a text.
+// Representation of spaces in the pieces.
 struct SpaceMarks {
-  std::string_view mark = " ";  // a space in a piece
-  // The first, or the last, mark of a document is no space of its text: the normaliser adds it.
+  std::string_view mark = " ";  // of a space in a piece
+  // The first, or the last, mark of a document is added by the normalizer, not part of its text.
   bool first_is_added = false, last_is_added = false;
-  bool may_be_spelled = false;  // a space alone, no piece, by byte pieces; unknown without those
+  // No piece is a lone space: byte pieces spell it or, if there are none, it is unknown.
+  bool may_be_spelled = false;
 };
 
 class TokenizerModel {
@@ -33,7 +34,7 @@ class TokenizerModel {
   const std::vector<std::string>& pieces() const { return pieces_; }  // by id
   const std::vector<PieceKind>& kinds() const { return kinds_; }
 
-  // The methods of Tokenizer that have these names.
+  // Methods of Tokenizer with these names.
   virtual std::string_view format() const = 0;
   virtual SpaceMarks spaces() const { return {}; }
   virtual std::string normalisation() const { return {}; }
@@ -42,15 +43,15 @@ class TokenizerModel {
   virtual int unknown_id() const = 0;
   virtual void encode(std::string_view text, std::vector<std::uint16_t>& ids) const = 0;
   virtual void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const = 0;
-  // As encode() or, `continued`, encode_continued(); appends for each id the part of `text` that it
-  // stands for. The parts follow each other; what normalisation takes at the ends is in none.
+  // Encodes like encode() or, if `continued`, encode_continued(), and appends for each id its part
+  // of `text`. The parts are in order; what normalization removes at the ends is in none.
   virtual void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
                             std::vector<std::string>& parts) const = 0;
   virtual std::string decode(std::span<const std::uint16_t> ids) const = 0;
   virtual std::string decode_continued(std::span<const std::uint16_t> ids) const = 0;
   virtual std::string keeping_flags() const { return {}; }
   virtual std::string normalized(std::string_view text) const { return std::string(text); }
-  // Whether a text may be cut before a space between two ASCII letters or digits.
+  // Returns whether a text may be split before a space between two ASCII letters or digits.
   virtual bool splittable() const = 0;
 
  protected:

@@ -8,7 +8,7 @@
 namespace tg {
 namespace {
 
-constexpr float unknown_penalty = 10.0F;  // below the least score
+constexpr float unknown_penalty = 10.0F;  // below the lowest score
 
 std::size_t character_bytes(char first) {
   const auto bits = static_cast<unsigned char>(first) >> 4;
@@ -55,7 +55,7 @@ void UnigramPath::add(std::string_view normalised, bool is_last, const Visit& vi
   visit_up_to(is_last ? text_.size() : known, visit);
 }
 
-// By every piece that begins at at_, and by a whole character.
+// Extends the path by each piece that begins at at_, or by a whole character.
 void UnigramPath::extend() {
   const double score = ends_[at_].score;
   const auto character = std::min(character_bytes(text_[at_]), text_.size() - at_);
@@ -69,7 +69,7 @@ void UnigramPath::extend() {
     const auto& piece = pieces_.nodes_[node];
     if (piece.id < 0) continue;
     const auto bytes = end - at_;
-    // Sums of doubles, kept as floats, as the library's.
+    // Sums doubles and stores floats, as the library does.
     const double own = piece.user_defined ? static_cast<float>(bytes) * pieces_.largest_score_ - 0.1
                                           : static_cast<double>(piece.score);
     reach(end, piece.id, own + score);
@@ -88,16 +88,16 @@ void UnigramPath::reach(std::size_t end, int id, double score) {
   best = {.id = id, .begin = static_cast<std::int64_t>(at_), .score = static_cast<float>(score)};
 }
 
-// A path goes through `end`. What is behind it stays, with its best paths so far.
+// The best path passes through `end`; the text after it stays, with its best paths so far.
 void UnigramPath::visit_up_to(std::size_t end, const Visit& visit) {
-  std::vector<std::size_t> steps;  // their ends, the last first
+  std::vector<std::size_t> steps;  // end positions, the last first
   for (auto at = end; at > 0; at = static_cast<std::size_t>(ends_[at].begin)) steps.push_back(at);
   std::size_t begin = 0;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     visit(ends_[*step].id, std::string_view(text_).substr(begin, *step - begin));
     begin = *step;
   }
-  // No path that crosses `end` is left: all others begin there or later.
+  // No path that crosses `end` is left: all other paths begin there or later.
   const auto bytes = static_cast<std::ptrdiff_t>(end);
   text_.erase(0, end);
   ends_.erase(ends_.begin(), ends_.begin() + bytes);

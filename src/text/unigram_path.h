@@ -1,8 +1,7 @@
 #pragma once
-// The segmentation of a long text by a SentencePiece unigram model, in memory that does not grow
-// with the text: the pieces whose scores have the largest sum. It is the library's, bit for bit:
-// the sum is carried from part to part in the same floats, whose rounding decides between near
-// ties.
+// Segments a long text with a SentencePiece unigram model, in memory that does not grow with the
+// text: finds the pieces with the largest sum of scores. The result is bitwise the library's: the
+// sum is carried from part to part in the same floats, whose rounding decides between near ties.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,12 +12,12 @@
 namespace tg {
 
 struct UnigramPiece {
-  std::string text;  // empty: no piece of text, such as a control symbol
+  std::string text;  // empty: not a piece of text, such as a control symbol
   float score = 0;
-  bool user_defined = false;  // preferred to all others
+  bool user_defined = false;  // preferred over all others
 };
 
-// A trie of the pieces.
+// Trie of the pieces.
 class UnigramPieces {
  public:
   explicit UnigramPieces(const std::vector<UnigramPiece>& pieces);
@@ -26,7 +25,7 @@ class UnigramPieces {
  private:
   friend class UnigramPath;
   struct Node {
-    int id = -1;  // of the piece that ends here; -1: none
+    int id = -1;  // of the piece that ends at this node; -1: none
     float score = 0;
     bool user_defined = false;
   };
@@ -34,29 +33,29 @@ class UnigramPieces {
 
   std::vector<Node> nodes_;                                    // the first is the root
   std::unordered_map<std::uint64_t, std::uint32_t> children_;  // by child_key()
-  std::size_t longest_ = 4;  // bytes of a piece, at least those of a character
+  std::size_t longest_ = 4;  // bytes of the longest piece, at least 4: a character
   float unknown_score_ = 0, largest_score_ = 0;
 };
 
 class UnigramPath {
  public:
   static constexpr int unknown = -1;
-  // A step of the path: a piece, or a character that no piece has alone (`unknown`).
+  // Called for each step of the path: a piece, or a character without a piece (`unknown`).
   using Visit = std::function<void(int id, std::string_view text)>;
 
-  // `pieces` must outlive it.
+  // `pieces` must outlive this object.
   explicit UnigramPath(const UnigramPieces& pieces) : pieces_(pieces), ends_(1) {}
 
-  // Appends whole characters of normalised text; visits, in order, the steps up to the last
-  // position that no piece crosses: the path goes through it whatever follows. With the last text,
-  // all.
+  // Appends normalized text of whole characters. Visits, in order, the steps up to the last
+  // position that no piece crosses, since the best path passes through it whatever follows; all
+  // steps with the last text.
   void add(std::string_view normalised, bool is_last, const Visit& visit);
 
  private:
-  // The best path to a position.
+  // Best path to a position.
   struct End {
-    int id = unknown;  // of its last step, which begins there; -1: no path yet
-    std::int64_t begin = -1;
+    int id = unknown;         // of its last step
+    std::int64_t begin = -1;  // of its last step; -1: no path yet
     float score = 0;
   };
 
@@ -67,8 +66,8 @@ class UnigramPath {
   const UnigramPieces& pieces_;
   std::string text_;          // not yet visited
   std::vector<End> ends_;     // [text_.size() + 1]
-  std::size_t at_ = 0;        // paths go on from here
-  std::size_t furthest_ = 0;  // to here
+  std::size_t at_ = 0;        // paths are extended from this position
+  std::size_t furthest_ = 0;  // the furthest position reached
 };
 
 }  // namespace tg
