@@ -1,5 +1,6 @@
 #pragma once
-// What all writers of artifacts do with tensors, and with the value that holds them.
+// Operations on tensors, and on the pickled value that holds them, that all writers of artifacts
+// use.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,21 +11,21 @@
 
 namespace tg {
 
-// Tensors on the way into a dict of the artifact: on the CPU, counted, and finite in their dtype
-// there.
+// Adds tensors to a dict of the artifact: moves them to the CPU, counts their bytes and checks that
+// they are finite in their stored dtype.
 class ArtifactPayload {
  public:
   explicit ArtifactPayload(ArtifactStats& stats) : stats_(stats) {}
 
-  // Errors: internal (not finite).
+  // Throws Error(internal) if the tensor is not finite.
   void add(PickleDict& to, std::string name, const at::Tensor& tensor);
 
  private:
   ArtifactStats& stats_;
 };
 
-// Writes the torch.save archive of `value`, compressed, atomically; `lap` began with the
-// quantisation. Errors: cannot_create, io.
+// Writes the compressed torch.save archive of `value` atomically. `lap` was started at the
+// beginning of quantization. Throws Error(cannot_create) and Error(io).
 ArtifactStats write_packed(const PickleDict& value,
                            const std::function<std::string(std::string_view)>& compress,
                            const std::string& path, ArtifactStats stats, Lap lap);

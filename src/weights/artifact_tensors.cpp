@@ -31,7 +31,8 @@ bool has_one_scale(const QuantizedWeight& weight) {
   return scale.is_floating_point() && scale.dim() <= 1 && scale.numel() == 1;
 }
 
-// Of groups of as many consecutive elements.
+// Returns whether there is one scale for each group of consecutive elements, all groups of equal
+// size.
 bool has_group_scales(const QuantizedWeight& weight) {
   const auto& [q, scale] = weight;
   return scale.is_floating_point() && scale.dim() == 1 && scale.size(0) > 0 &&

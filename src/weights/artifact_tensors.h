@@ -1,6 +1,6 @@
 #pragma once
-// What the readers of artifacts share: dicts of tensors, each of which must be taken, and the fp32
-// weights that are made of them.
+// Used by all readers of artifacts: dicts of tensors, each of which must be used, and the fp32
+// weights made from them.
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,10 +13,10 @@
 
 namespace tg {
 
-// The dict of that key. Errors: bad_data.
+// Returns the dict at that key. Throws Error(bad_data).
 const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const std::string& path);
 
-// The tensors of a dict by name, of which each is to be taken. Errors: bad_data.
+// Tensors of a dict by name, each of which must be taken. Throws Error(bad_data).
 class TensorsOf {
  public:
   TensorsOf(const PickleDict& dict, const std::string& key, const std::string& path);
@@ -33,8 +33,9 @@ class TensorsOf {
   std::unordered_map<std::string, at::Tensor> tensors_;
 };
 
-// Counts before it makes fp32 of anything: tensors of a file may share their bytes. Errors:
-// bad_data (shapes, dtypes or levels that do not fit each other, a name twice, too many elements).
+// Collects weights as fp32. Counts elements before converting, since tensors of a file may alias
+// each other's bytes. Throws Error(bad_data) for mismatched shapes, dtypes or levels, a duplicate
+// name, or too many elements.
 class ArtifactWeights {
  public:
   ArtifactWeights(const std::string& path, int64_t max_elements)

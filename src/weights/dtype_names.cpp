@@ -19,7 +19,7 @@ constexpr Row kRows[] = {
     {ScalarType::Byte, "U8", "ByteStorage"},    {ScalarType::Bool, "BOOL", "BoolStorage"},
 };
 
-// The field `to` of the row whose field `from` is `value`.
+// Returns the field `to` of the row whose field `from` is `value`.
 template <class From, class To>
 std::optional<To> look_up(From Row::*from, const From& value, To Row::*to) {
   const auto* const row = std::ranges::find(kRows, value, from);

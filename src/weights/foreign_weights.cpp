@@ -49,14 +49,15 @@ constexpr Kind kKinds[] = {
     {"ustar"sv, 257, "a tar archive", kUnpack},
 };
 
-// A protobuf without a magic number: the version of its format, then the producer or the graph.
+// Detects a protobuf without magic number: the format version, then the producer or the graph.
 bool is_onnx(std::string_view head) {
   constexpr std::string_view kTags = "\x12\x1a\x22\x32\x3a\x42";
   return head.size() > 2 && head[0] == '\x08' && head[1] > 1 && head[1] <= '\x20' &&
          kTags.find(head[2]) != std::string_view::npos;
 }
 
-// A pickle that no zip is around; torch.save's own of that kind is refused by its reader.
+// Detects a bare pickle, outside a zip archive, except for torch.save's legacy format, which its
+// reader rejects.
 bool is_pickle(std::string_view head) {
   return head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5 &&
          !head.substr(2).starts_with("\x8a\x0a");
@@ -90,7 +91,7 @@ void refuse_foreign_file(const ByteSource& source) {
   const auto size = std::min(kHead, source.size());
   const std::string bytes = source.read(0, size);
   const std::string_view head = bytes;
-  // Behind a header's length its JSON begins, and no other file is read as safetensors.
+  // A safetensors header: after its length its JSON begins, as in no other of these formats.
   constexpr std::size_t kLength = 8;
   if (head.size() > kLength && head[kLength] == '{') return;
   for (const auto& kind : kKinds) {

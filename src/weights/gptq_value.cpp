@@ -34,7 +34,7 @@ std::optional<GptqKind> gptq_kind(std::string_view text) {
   return {};
 }
 
-// The suffixes of a correction's factors and scales.
+// Names of a correction's factors and scales.
 struct FactorNames {
   std::string a, a_scale, b, b_scale;
 };
@@ -55,7 +55,7 @@ struct KindOf {
   }
 };
 
-// Puts a tensor into the value.
+// Visitor that adds a tensor to the value.
 class Stored {
  public:
   Stored(const std::string& name, ArtifactStats& stats, PickleDict& tensors)

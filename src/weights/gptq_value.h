@@ -1,8 +1,8 @@
 #pragma once
-// Tensors of the last record's artifact as {"w": tensors, "m": kinds by name}, and back. In "w" an
-// unquantised tensor has its name; one of GPTQ NAME.q int8 and NAME.scale fp16, and its correction
-// NAME.lqA, .lqAs, .lqB, .lqBs, with _a behind each where it is asymmetric; a gate NAME.gq and
-// NAME.gs.
+// Tensors of the last record's artifact as {"w": tensors, "m": kinds by name}. In "w" an
+// unquantized tensor has its own name; a GPTQ matrix is NAME.q (int8) and NAME.scale (fp16); its
+// low-rank correction is NAME.lqA, .lqAs, .lqB and .lqBs, with the suffix _a if asymmetric; a gate
+// is NAME.gq and NAME.gs.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,20 +12,22 @@
 
 namespace tg {
 
-// Such as "passthrough (float16)", "gate_int8_row", "gptq (int6)", "gptq (int7)+lqer_asym".
+// Returns "passthrough (float16)", "gate_int8_row", "gptq (int6)", "gptq (int7)+lqer_asym" or the
+// like.
 std::string kind_of(const GptqTensor& tensor);
-// Of GPTQ's.
+// Returns whether the kind is GPTQ's.
 bool is_gptq_kind(std::string_view kind);
 
-// Adds what it stores to the bytes in `stats`. Errors: internal (not finite in its dtype there).
+// Adds the stored bytes to `stats`. Throws Error(internal) if a tensor is not finite in its stored
+// dtype.
 PickleDict gptq_value(const std::vector<GptqTensor>& tensors, ArtifactStats& stats);
 
-// By the kinds, of which no other artifact has any.
+// Recognizes the value by its kinds, which no other artifact has.
 bool is_gptq_value(const PickleDict& all);
-// The same of the first MiB of an archive, in which the kinds are.
+// Recognizes it by the first MiB of an archive, which contains the kinds.
 bool begins_as_gptq(std::string_view archive);
 
-// Errors: bad_data.
+// Throws Error(bad_data).
 NamedTensors read_gptq(const PickleDict& all, ArtifactWeights weights, const std::string& path);
 
 }  // namespace tg

@@ -20,12 +20,12 @@
 namespace tg {
 namespace {
 
-constexpr int kArchiveWindow = 24;  // the orders have Python's default
+constexpr int kArchiveWindow = 24;  // brotli window bits of the archive; the orders use the default
 constexpr int64_t kMostRows = 1 << 16;
 
 using Order = std::vector<std::uint16_t>;
 
-// Column after column of the rows in that order; none: as they are.
+// Appends the matrix in column-major order, with its rows permuted by `order`; empty: unchanged.
 void append_columns(const at::Tensor& q, const Order& order, std::string& to) {
   const auto matrix = q.contiguous();
   const auto* const bytes = static_cast<const char*>(matrix.const_data_ptr());
@@ -43,7 +43,7 @@ Order order_of(const at::Tensor& q) {
                           static_cast<std::size_t>(q.size(0)));
 }
 
-// The groups' streams before compression, and "s".
+// Uncompressed streams of the groups, and "s".
 struct Groups {
   std::vector<std::string> columns = std::vector<std::string>(kMatrixGroups.size());
   std::string orders;
@@ -62,7 +62,7 @@ struct Groups {
   }
 };
 
-// The quantised matrix of a group, if `name` is one.
+// Returns the place of a quantized matrix in its group; nullopt if `name` is no such matrix.
 std::optional<GroupPlace> place_of(std::string_view name, const at::Tensor& tensor) {
   constexpr std::string_view suffix = ".q";
   if (!name.ends_with(suffix)) return {};

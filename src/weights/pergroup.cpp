@@ -16,7 +16,7 @@ std::optional<GroupPlace> group_place(std::string_view name) {
     const auto digits = name.substr(kBlocks.size());
     const auto* const end = digits.data() + digits.size();
     const auto [rest, error] = std::from_chars(digits.data(), end, place.layer);
-    // One spelling for each layer: no sign, no zeros before it.
+    // Each layer has one spelling: no sign, no leading zeros.
     if (error != std::errc() || rest == end || *rest != '.' || place.layer < 0 ||
         (digits[0] == '0' && rest != digits.data() + 1))
       return {};

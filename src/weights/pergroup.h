@@ -1,9 +1,9 @@
 #pragma once
-// The last record's file: the int8 of seven groups of matrices column after column, each packed by
-// lrzip, and all else by brotli. Layout, numbers in 32 bits: "PGRP", 9, the bytes of nine streams,
-// the streams: the groups below; the archive of {"r": other tensors, "m": kinds, "s": shapes by
-// group}; the orders of the rows of the ordered groups in 16 bits. A group without matrices has no
-// bytes, and no entry in "s".
+// File format of the last record: the int8 elements of seven groups of matrices, column-major, each
+// group compressed by lrzip, and the rest by brotli. Layout, with 32-bit numbers: "PGRP"; 9; the
+// sizes of nine streams; the streams: the groups below, the archive of {"r": other tensors, "m":
+// kinds, "s": shapes by group}, and the 16-bit row orders of the ordered groups. A group without
+// matrices has an empty stream and no entry in "s".
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -30,7 +30,7 @@ inline constexpr std::array<MatrixGroup, 7> kMatrixGroups = {{
     {"mlp.proj.weight", false, "mlp.proj.weight.q"},
 }};
 
-// Where a matrix is in the file; the layers of a group are in order.
+// Position of a matrix in the file; the layers of a group are in order.
 struct GroupPlace {
   std::size_t group = 0;
   int64_t layer = 0;
@@ -38,21 +38,23 @@ struct GroupPlace {
 };
 std::optional<GroupPlace> group_place(std::string_view name);
 
-bool is_pergroup(std::string_view bytes);  // by its first four
+bool is_pergroup(std::string_view bytes);  // by its first four bytes
 
 struct PergroupFile {
   std::string bytes;
-  std::size_t torch_bytes;  // of the archive in it
+  std::size_t torch_bytes;  // size of the uncompressed archive in it
 };
-// {"w": tensors, "m": kinds} of CPU tensors, as gptq_value() makes it. Matrices of groups whose
-// rows 16 bits cannot count are among the others. Errors: those of compress_lrzip().
+// Packs {"w": tensors, "m": kinds} of CPU tensors, as returned by gptq_value(). A matrix with too
+// many rows for 16-bit indices is stored with the other tensors. Throws what compress_lrzip()
+// throws.
 PergroupFile pack_pergroup(const PickleDict& value);
 
 struct PergroupLimits {
-  std::size_t bytes;     // that a stream may unpack to
-  int64_t max_elements;  // of all groups
+  std::size_t bytes;     // of an uncompressed stream
+  int64_t max_elements;  // of all groups together
 };
-// The same value of such a file. Errors: bad_data, those of decompress_lrzip().
+// Returns the value that pack_pergroup() packed. Throws Error(bad_data) and what decompress_lrzip()
+// throws.
 PickleDict unpack_pergroup(std::string_view bytes, const PergroupLimits& limits,
                            const std::string& path);
 

@@ -48,7 +48,8 @@ class TreeBuilder {
   }
 
  private:
-  // Before allocating: a value shared a million times in the graph is a million values in the tree.
+  // Called before allocation: a value shared a million times in the graph is a million values in
+  // the tree.
   void count(size_t values, size_t text) {
     values_ += values;
     text_ += text;
@@ -129,7 +130,8 @@ at::Tensor rebuild_tensor(const std::vector<const Node*>& args, const StorageLoa
   const std::vector<int64_t> sizes = numbers(args[2], "the size");
   const std::vector<int64_t> strides = numbers(args[3], "the stride");
   expect(args[4], Kind::boolean, "requires_grad");
-  // Hooks are function calls, metadata is conjugation and the like: a plain state dict has neither.
+  // Hooks are function calls, and metadata is conjugation and the like: a plain state dict has
+  // neither.
   for (size_t i = 5; i < args.size(); ++i)
     if (!expect(args[i], Kind::dict, "hooks and metadata").items.empty())
       throw Malformed("a tensor with hooks or metadata");

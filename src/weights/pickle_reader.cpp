@@ -20,7 +20,7 @@ class Machine {
 
   size_t position() const { return at_; }
 
-  // What the pickle leaves, which lives as long as this. Throws Malformed.
+  // Returns the pickle's value, which lives as long as this object. Throws Malformed.
   const Node& run() {
     if (take(2) != "\x80\x02") throw Malformed("expected pickle protocol 2 (torch.save's default)");
     for (size_t count = 0; count < kMaxOperations; ++count) {
@@ -101,7 +101,7 @@ class Machine {
     }
   }
 
-  // The next bytes of the pickle. Lengths are checked before anything is allocated for them.
+  // Consumes bytes of the pickle. Lengths are checked before anything is allocated for them.
   std::string_view take(size_t count) {
     if (count > pickle_.size() - at_)
       throw Malformed(fmt::format("expected {} more bytes, found {}", count, pickle_.size() - at_));
@@ -120,7 +120,7 @@ class Machine {
     return text;
   }
 
-  // The stack; nothing below the last mark may be popped.
+  // Stack operations; nothing below the last mark may be popped.
   void push_node(Node& node) {
     if (stack_.size() >= kMaxValues) throw Malformed("the stack is too deep");
     stack_.push_back(&node);
@@ -216,8 +216,7 @@ class Machine {
     if (function.global == Global::ordered_dict && args.empty()) {
       push({.kind = Kind::dict});
     } else if (function.global == Global::rebuild_tensor &&
-               (args.size() == 6 ||
-                args.size() == 7)) {  // a copy of any number could take all memory
+               (args.size() == 6 || args.size() == 7)) {  // bounds the copied arguments
       push({.kind = Kind::tensor, .items = args});
     } else if (function.global == Global::rebuild_parameter && args.size() == 3 &&
                args[0]->kind == Kind::tensor) {
@@ -226,7 +225,8 @@ class Machine {
       throw Malformed("a call with arguments that torch.save does not write");
     }
   }
-  // nn.Module.state_dict sets version numbers as an attribute (_metadata) of its OrderedDict.
+  // Ignores the attribute _metadata (version numbers) that nn.Module.state_dict sets on its
+  // OrderedDict.
   void ignore_attributes() {
     const bool dict = pop(1)[0]->kind == Kind::dict;
     if (top().kind != Kind::opaque && !(dict && top().kind == Kind::dict))

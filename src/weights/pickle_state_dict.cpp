@@ -12,15 +12,15 @@
 namespace tg::pickle {
 namespace {
 
-// What trainers keep a state dict under, beside an optimizer's state, a step and settings.
+// Keys under which trainers save a state dict, next to optimizer state, step and settings.
 constexpr std::string_view kWrappers[] = {"model", "state_dict", "model_state_dict"};
-constexpr int kMaxWrappers = 4;  // around each other; a search in a hostile graph stays short
+constexpr int kMaxWrappers = 4;  // levels of nesting; bounds the search in a hostile graph
 
 bool is_wrapper(const Node& key) {
   return key.kind == Kind::text && is_in(kWrappers, key.text);
 }
 
-// Calls visit(key, value) for each item; true where one of the calls was.
+// Calls visit(key, value) for each item until a call returns true; returns whether one did.
 template <class Visit>
 bool any_item(const Node& dict, Visit visit) {
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
@@ -35,7 +35,7 @@ bool holds_tensors(const Node& node, int depth) {
   });
 }
 
-// The dict of tensors below `dict`; null: there is none, and it is `dict` itself.
+// Returns the dict of tensors nested in `dict`; null if `dict` itself is the dict of tensors.
 const Node* unwrap(const Node& dict, int depth, StateDict& found) {
   const Node *inner = nullptr, *name = nullptr;
   any_item(dict, [&](const Node& key, const Node& value) {

@@ -1,6 +1,6 @@
 #pragma once
-// The content of a torch.save file of plain data as a tree: None, bool, int, float, str, tensor,
-// list or tuple, dict with str keys (in order; an OrderedDict as well).
+// Content of a torch.save file of plain data as a tree: None, bool, int, float, str, tensor, list
+// or tuple, dict with str keys (in order; also for an OrderedDict).
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -30,13 +30,13 @@ struct PickleValue : std::variant<std::monostate, bool, int64_t, double, std::st
                                   PickleList, PickleDict> {
   using variant::variant;
   PickleValue(const char* text)
-      : variant(std::string(text)) {}  // otherwise it would convert to bool
+      : variant(std::string(text)) {}  // a const char* would otherwise convert to bool
   PickleValue(int number) : variant(int64_t{number}) {}
 
-  // None, bool, int, float, str, tensor, list, tuple, dict.
+  // Returns None, bool, int, float, str, tensor, list, tuple or dict.
   std::string_view kind() const;
-  // The value, which must be of that kind; `where` ("FILE: 'w'") begins the message. Errors:
-  // bad_data.
+  // Return the value, which must be of that kind. Throws Error(bad_data) with the prefix `where`
+  // ("FILE: 'w'").
   const std::string& as_string(std::string_view where) const;
   const at::Tensor& as_tensor(std::string_view where) const;
   const PickleDict& as_dict(std::string_view where) const;

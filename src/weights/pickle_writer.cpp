@@ -98,7 +98,7 @@ class PickleWriter {
     for (int64_t value : numbers) (*this)(value);
     out_.bytes += 't';
   }
-  // Strings and globals are written once and recalled from the memo afterwards.
+  // Writes strings and globals once; later uses refer to the memo.
   void shared(const std::string& code) {
     const auto [found, is_new] = memo_.try_emplace(code, static_cast<uint32_t>(memo_.size()));
     if (is_new) out_.bytes += code;

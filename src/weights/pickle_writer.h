@@ -1,5 +1,6 @@
 #pragma once
-// The pickle that torch.save would write for plain data: protocol 2, tensors by persistent id.
+// Writes the pickle that torch.save would write for plain data: protocol 2, tensors by persistent
+// id.
 #include <string>
 #include <vector>
 
@@ -9,10 +10,10 @@ namespace tg {
 
 struct WrittenPickle {
   std::string bytes;
-  std::vector<at::Tensor> storages;  // record data/N has the elements of the N-th, contiguous
+  std::vector<at::Tensor> storages;  // contiguous; record data/N has the elements of the N-th
 };
 
-// Errors: internal for a dtype that torch.save names otherwise than by a storage class.
+// Throws Error(internal) for a dtype that torch.save does not write as a storage class.
 WrittenPickle write_pickle(const PickleValue& value);
 
 }  // namespace tg

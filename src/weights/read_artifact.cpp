@@ -15,7 +15,7 @@
 namespace tg {
 namespace {
 
-// What an archive holds besides its tensors: names, the pickle, the directory, padding.
+// Bytes of an archive other than its tensors: names, the pickle, the directory, padding.
 constexpr size_t kMaxOverhead = 32 << 20;
 
 NamedTensors read_int6(const PickleDict& all, ArtifactWeights weights, const std::string& path) {

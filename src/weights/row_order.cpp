@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBlock = 64;
 
-// Rows in blocks of bytes, which have the same distances as the int8 that they are of.
+// Matrix rows as bytes (int8 + 128, so distances are equal), padded to whole blocks.
 class ByteRows {
  public:
   ByteRows(std::span<const std::int8_t> matrix, std::size_t rows)
@@ -33,8 +33,8 @@ class ByteRows {
   void copy(std::size_t from, std::size_t to) {
     std::copy_n(row(from), stride_, &bytes_[to * stride_]);
   }
-  // Blocks of a constant size of differences of bytes, since compilers make one instruction of 16
-  // of them (psadbw).
+  // Sums the byte differences in blocks of constant size, since compilers then use one instruction
+  // (psadbw) for 16 bytes.
   std::uint64_t distance(const std::uint8_t* a, const std::uint8_t* b) const {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < stride_; i += kBlock) {
@@ -51,7 +51,7 @@ class ByteRows {
   std::vector<std::uint8_t> bytes_;
 };
 
-// The nearest of some candidates: the least distance, of equals the lowest row.
+// Nearest candidate: the lowest distance, ties to the lowest row.
 struct Nearest {
   std::uint64_t distance = std::numeric_limits<std::uint64_t>::max();
   std::uint16_t row = 0;
@@ -71,7 +71,7 @@ class GreedyOrder {
   }
 
   bool done() const { return left_ == 0; }
-  // Among the part-th of `parts` of the unused rows.
+  // Searches the part-th of `parts` of the unused rows.
   Nearest find(std::size_t part, std::size_t parts) const {
     const auto* last = all_.row(order_.back());
     Nearest nearest;
@@ -90,13 +90,14 @@ class GreedyOrder {
 
  private:
   const ByteRows all_;
-  ByteRows unused_;  // the first left_ of them
+  ByteRows unused_;  // the first left_ rows are valid
   std::vector<std::uint16_t> row_at_, order_;
   std::size_t left_;
 };
 
-// Threads where each searches for half a millisecond at first: on a machine that is busy with other
-// work a meeting of threads may take as long (two for 8,192 rows of 512: 14 s instead of 1).
+// Uses so many threads that each initially searches for at least half a millisecond: on a busy
+// machine a barrier may take as long (two threads took 14 s for 8,192 rows of 512 columns, instead
+// of 1 s).
 std::size_t thread_count(std::size_t elements) {
   constexpr std::size_t kEach = 1 << 23, kMost = 16;
   return std::clamp<std::size_t>(elements / kEach, 1,
@@ -129,7 +130,7 @@ std::vector<std::uint16_t> greedy_row_order(std::span<const std::int8_t> matrix,
     for (std::size_t part = 1; part < found.size(); ++part) others.emplace_back(search, part);
     search(0);
   } catch (...) {
-    // The threads that have started wait at the barrier for the parts that nobody searches.
+    // The threads that have started wait at the barrier for the parts that no thread searches.
     failed = true;
     for (std::size_t part = others.size(); part < found.size(); ++part) all_found.arrive_and_drop();
     throw;

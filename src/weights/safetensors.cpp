@@ -16,10 +16,10 @@
 namespace tg {
 namespace {
 
-constexpr uint64_t kMaxHeader = 100'000'000;  // as in safetensors' own library
+constexpr uint64_t kMaxHeader = 100'000'000;  // limit of the safetensors library
 
-// Wider dtypes first: each tensor is then aligned to its element size, and Python's loader need not
-// copy it.
+// Orders tensors by decreasing element size: each is then aligned to its element size, and Python's
+// loader need not copy it.
 std::vector<size_t> layout_order(const NamedTensors& tensors) {
   std::vector<size_t> order(tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -55,7 +55,7 @@ std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& 
   return text;
 }
 
-// Indices of the entries by their place in the file.
+// Returns the indices of the entries in the order of their data in the file.
 std::vector<size_t> file_order(const std::vector<SafetensorsEntry>& entries) {
   std::vector<size_t> order(entries.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -66,7 +66,7 @@ std::vector<size_t> file_order(const std::vector<SafetensorsEntry>& entries) {
   return order;
 }
 
-// Each tensor must begin where the previous one in the file ends, and the last one end with the
+// Each tensor must begin where the previous one ends, and the last one must end at the end of the
 // file.
 void check_offsets(const std::vector<SafetensorsEntry>& entries, const std::vector<size_t>& order,
                    uint64_t data_size, const std::string& file) {
@@ -97,7 +97,7 @@ void check_offsets(const std::vector<SafetensorsEntry>& entries, const std::vect
           data_size);
 }
 
-// → the header, and where the tensors' bytes begin.
+// Returns the header and the offset of the tensors' data.
 std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
   const std::string& path = source.name();
   constexpr size_t kLength = sizeof(uint64_t);

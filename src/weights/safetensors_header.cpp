@@ -11,9 +11,9 @@
 namespace tg {
 namespace {
 
-// Handles the events of nlohmann's SAX parser, which keeps no stack of its own. The position is the
-// depth (1: names, 2: a tensor's fields, 3: a field's list) and the last key of each depth; any
-// value that is not allowed there throws, so the depth never exceeds 3.
+// Handler of nlohmann's SAX events, without a stack. Its state is the depth (1: names, 2: a
+// tensor's fields, 3: a field's list) and the last key of each depth; any value that is invalid
+// there throws, so the depth never exceeds 3.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderEvents(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}

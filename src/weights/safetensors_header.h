@@ -1,6 +1,6 @@
 #pragma once
-// The JSON header of a safetensors file. A SAX parser keeps only the entries, so a hostile header
-// takes no more memory than its own size.
+// JSON header of a safetensors file. A SAX parser keeps only the entries, so a hostile header takes
+// no more memory than its own size.
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct SafetensorsEntry {
   std::string name;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   std::vector<int64_t> shape;
-  uint64_t begin = 0, end = 0;  // bytes after the header
+  uint64_t begin = 0, end = 0;  // bytes from the end of the header
 };
 
 struct SafetensorsHeader {
@@ -23,8 +23,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Strict: an object of tensors (dtype, shape, data_offsets, each once) and of __metadata__
-// (strings), no name twice. Does not check the offsets. Errors: bad_data, naming `file`.
+// Parses strictly: an object of tensors (dtype, shape, data_offsets, each once) and of __metadata__
+// (strings), no name twice. Does not check the offsets. Throws Error(bad_data), naming `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
 
 }  // namespace tg

@@ -1,6 +1,6 @@
 #pragma once
-// A model in several safetensors files, as transformers writes large ones:
-// model.safetensors.index.json says in which file of its folder each tensor is.
+// Model in several safetensors files, as transformers writes large ones:
+// model.safetensors.index.json maps each tensor to a file in its folder.
 #include <map>
 #include <set>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace tg {
 
-using TensorsOfFiles = std::map<std::string, std::set<std::string>>;  // file name → tensors' names
+using TensorsOfFiles = std::map<std::string, std::set<std::string>>;  // file → tensor names
 
-// At most 1 MiB, which names some 10,000 tensors. Errors: missing_input, io, bad_data (no index, or
-// a file's name with a path).
+// Reads an index of at most 1 MiB, which suffices for about 10,000 tensors. Throws
+// Error(missing_input), Error(io), and Error(bad_data) if it is no index or a file name has a path.
 TensorsOfFiles read_safetensors_index(const std::string& path);
-// The tensors of all its files, which hold those that the index says and no others. Errors:
-// missing_input, io, bad_data.
+// Loads the tensors of all files, which must be exactly the tensors in the index. Throws
+// Error(missing_input), Error(io) and Error(bad_data).
 NamedTensors load_safetensors_index(const std::string& path);
 
 }  // namespace tg

@@ -6,18 +6,18 @@
 
 namespace tg {
 
-// The sizes of a model of the GPT-124M script of 2024, from the shapes of its weights.
+// Sizes of a model of the GPT-124M script of 2024, from the shapes of its weights.
 struct ScriptModel {
   std::int64_t layers = 0, channels = 0, hidden = 0, vocabulary = 0;
 };
 
-// The sizes where `tensors` has the names of that script (transformer.h.0.attn.c_q.weight), else
-// nothing.
+// Returns the sizes if `tensors` has the names of that script (transformer.h.0.attn.c_q.weight),
+// else nullopt.
 std::optional<ScriptModel> script_model(const NamedTensors& tensors);
 
-// Gives the weights of that script the names of train_gpt. Scripts before 2024-11-06 have no
-// lambdas: resid_mix becomes (1, 0) and value_blend 0, which change nothing. → whether the names
-// were the script's.
+// Renames the weights of that script to train_gpt's names. Scripts before 2024-11-06 have no
+// lambdas: resid_mix becomes (1, 0) and value_blend 0, which have no effect. Returns whether the
+// names were the script's.
 bool rename_script_weights(NamedTensors& tensors);
 
 }  // namespace tg

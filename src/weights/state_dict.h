@@ -7,13 +7,13 @@
 
 namespace tg {
 
-// The weights in a file of torch.save: its dict of tensors, or the one in it under "model",
-// "state_dict" or "model_state_dict", or under one of these in another.
+// Weights in a torch.save file: its dict of tensors, or a dict nested in it under "model",
+// "state_dict" or "model_state_dict", possibly several levels deep.
 struct StateDict {
-  NamedTensors tensors;               // in its order
-  std::vector<std::string> under;     // the keys that lead to it
-  std::vector<std::string> left_out;  // keys on the way and in it of what is no part of it
-  std::map<std::string, std::string> metadata{};  // of safetensors in one file
+  NamedTensors tensors;                           // in the file's order
+  std::vector<std::string> under;                 // keys of the nested dicts, from the outside in
+  std::vector<std::string> left_out;              // keys of other entries of these dicts
+  std::map<std::string, std::string> metadata{};  // set for a single safetensors file
 };
 
 }  // namespace tg

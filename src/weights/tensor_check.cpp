@@ -32,15 +32,15 @@ std::optional<std::string> first_nonfinite(const NamedTensors& tensors) {
   std::vector<at::Tensor> finite;
   std::vector<const std::string*> names;
   for (const auto& [name, tensor] : tensors) {
-    if (tensor.numel() == 0) continue;  // has no minimum
-    // Both are NaN where one element is; unlike isfinite() this needs no memory of the tensor's
-    // size.
+    if (tensor.numel() == 0) continue;  // aminmax needs an element
+    // Minimum and maximum are NaN if an element is; unlike isfinite(), aminmax allocates no tensor
+    // of the input's size.
     const auto [least, greatest] = at::aminmax(tensor.detach());
     finite.push_back(least.isfinite() & greatest.isfinite());
     names.push_back(&name);
   }
   if (finite.empty()) return std::nullopt;
-  // Of several devices, such as a state that is partly the host's: one copy, so that one wait.
+  // Several devices are possible, such as a partly offloaded state: one copy, and so one wait.
   for (auto& flag : finite) flag = flag.to(finite.back().device());
   const auto all = at::stack(finite).cpu();
   for (size_t i = 0; i < names.size(); ++i)

@@ -1,7 +1,6 @@
 #pragma once
-// Checks of tensors from files, for all readers: shapes whose products would overflow, bytes that
-// are not bool, numbers that are not finite. And the text of such shapes and names (shown) in a
-// message.
+// Checks of tensors from files, for all readers: shapes whose number of bytes overflows, bool bytes
+// other than 0 and 1, non-finite numbers. Also formats shapes and lists of names for messages.
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>
 
@@ -15,17 +14,17 @@
 
 namespace tg {
 
-// The limit of torch's own operations.
+// Limit of torch's own operations.
 inline constexpr size_t kMaxDims = 64;
 
-// The number of elements; nothing if a size is negative, if there are more than kMaxDims
+// Returns the number of elements; nullopt if a size is negative, if there are more than kMaxDims
 // dimensions, or if the bytes (with sizes of 0 taken as 1, as torch does for strides) exceed 2^62.
 std::optional<int64_t> checked_numel(c10::IntArrayRef sizes, size_t item_size);
-// For a contiguous CPU bool tensor that was read from a file: using other values is undefined
-// behaviour.
+// Checks a contiguous CPU bool tensor that was read from a file: using other values is undefined
+// behavior.
 bool all_zero_or_one(const at::Tensor& bools);
-// The name of the first tensor with an element that is not finite. Their devices are waited for
-// once.
+// Returns the name of the first tensor with a non-finite element. Synchronizes once with the
+// tensors' devices.
 std::optional<std::string> first_nonfinite(const NamedTensors& tensors);
 
 std::string shape_text(c10::IntArrayRef sizes);                 // [2, 3]

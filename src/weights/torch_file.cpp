@@ -19,7 +19,7 @@ namespace tg {
 namespace {
 
 constexpr uint64_t kMaxPickle = 16 << 20;
-// The magic number of torch.save's format before it wrote zips.
+// Magic number of torch.save's legacy format, from before it wrote zip files.
 constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46";
 
 PickleDict dict_of(const NamedTensors& tensors) {
@@ -37,7 +37,7 @@ std::string small_record(const ZipReader& zip, const std::string& name, const Zi
   return bytes;
 }
 
-// Each storage is read once, however many tensors view it.
+// Loads each storage once, however many tensors view it.
 class Storages {
  public:
   Storages(const ZipReader& zip, const std::string& file) : zip_(zip), file_(file) {}
@@ -71,7 +71,7 @@ class Storages {
   std::map<std::string, at::Tensor> loaded_;
 };
 
-// By read_pickle or read_state_dict.
+// `read` is read_pickle or read_state_dict.
 template <class Result>
 Result read_archive(const ByteSource& source,
                     Result (*read)(std::string_view, const std::string&, const StorageLoader&)) {
@@ -105,8 +105,8 @@ void write_torch_value(const ByteSink& sink, const PickleValue& value) {
   const at::NoGradGuard no_grad;
   const WrittenPickle pickle = write_pickle(value);
   // Exceptions must not propagate through the zip writer, which is C, nor through its destructor,
-  // which finishes the archive: after the first one all output is dropped, and it is rethrown
-  // below.
+  // which finishes the archive: after the first exception all output is dropped, and it is rethrown
+  // at the end.
   std::exception_ptr failure;
   {
     caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, size_t count) {

@@ -47,7 +47,8 @@ struct Matrix {
   int64_t rows = 0, columns = 0;
 };
 
-// The matrices of "m" that are not among the others, group by group in the order of their layers.
+// Returns the matrices of "m" that are not among the other tensors, by group and in the order of
+// their layers.
 std::array<std::vector<Matrix>, kGroups> matrices_of(const PickleDict& kinds,
                                                      const PickleDict& others) {
   std::unordered_set<std::string_view> elsewhere;
@@ -89,7 +90,8 @@ void set_shapes(const PickleValue* shapes, std::vector<Matrix>& matrices,
   }
 }
 
-// Rows by their place in the stream.
+// Reads the row permutations of the ordered matrices: order[i] is the row at position i in the
+// stream.
 class Orders {
  public:
   Orders(std::string bytes, const std::string& path) : bytes_(std::move(bytes)), path_(path) {}

@@ -17,7 +17,7 @@
 namespace tg {
 namespace {
 
-// `missing a, b; ` or nothing.
+// Returns `missing a, b; `, or an empty string without names.
 std::string listed(const char* what, const std::vector<std::string>& names) {
   return names.empty() ? "" : fmt::format("{} {}; ", what, names_text(names));
 }
@@ -29,10 +29,10 @@ WeightsFormat weights_format(const std::string& path) {
   refuse_foreign_file(source);
   if (!source.holds(0, 4)) return WeightsFormat::safetensors;
   const std::string magic = source.read(0, 4);
-  // The second is torch.save's format before zips, for which load_torch has an error of its own.
-  // Read as a safetensors header length, either would be tens of megabytes.
+  // The second is torch.save's legacy format, for which load_torch has its own error message. As a
+  // safetensors header length, either would be tens of megabytes.
   if (magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a") return WeightsFormat::torch;
-  // A header of so odd a length has zeros behind its first byte.
+  // A safetensors header of this length ('{' is 123) would have zeros after its first byte.
   const bool json = magic[0] == '{' && magic[1] != '\0' && magic[2] != '\0' && magic[3] != '\0';
   return json ? WeightsFormat::safetensors_index : WeightsFormat::safetensors;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Reads weights of either format, and copies them into a model.
+// Reads weights of any supported format, and copies them into a model.
 #include <string>
 
 #include "base/error.h"
@@ -10,17 +10,19 @@ namespace tg {
 
 enum class WeightsFormat { safetensors, safetensors_index, torch };
 
-// By content, not by name: a zip is a torch.save file, JSON the index of several safetensors files,
-// anything else safetensors. Errors: missing_input, io, bad_data (a known file of another kind).
+// Detects the format by content, not by name: a zip is a torch.save file, JSON the index of several
+// safetensors files, anything else safetensors. Throws Error(missing_input), Error(io), and
+// Error(bad_data) for a known file of another kind.
 WeightsFormat weights_format(const std::string& path);
-// Reads the file in that format, with the names that it has. Errors: missing_input, io, bad_data.
+// Reads the file in that format, with the names that it has. Throws Error(missing_input), Error(io)
+// and Error(bad_data).
 StateDict load_weights(const std::string& path);
 
-// Copies each tensor into the one of the same name, which keeps its storage, dtype and device.
-// Names and shapes must match exactly; otherwise nothing is copied and the error lists the missing,
-// the unexpected, those of other shapes and those that are no floating-point numbers. Every model
-// that is read comes through here, so that no weight of one is NaN or infinite. `path` is for the
-// message. Errors: `misfit`; internal, naming the first tensor that is not finite in its new dtype.
+// Copies each tensor into the tensor with the same name, which keeps its storage, dtype and device.
+// Names and shapes must match exactly; otherwise copies nothing and throws Error(misfit) that lists
+// missing, unexpected, misshapen and non-floating-point tensors. All model weights are loaded
+// through this function, so that none of them is NaN or infinite: throws Error(internal), naming
+// the first tensor that is not finite in its new dtype. `path` is for the messages.
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit = ExitCode::bad_data);
 

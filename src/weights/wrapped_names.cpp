@@ -44,7 +44,7 @@ class Unwrapper {
 
 std::vector<std::string> unwrap_names(NamedTensors& tensors, const std::string& path) {
   Unwrapper unwrap;
-  std::unordered_map<std::string, std::string> wrapped;  // by the name without
+  std::unordered_map<std::string, std::string> wrapped;  // by unwrapped name
   for (auto& [name, tensor] : tensors) {
     auto bare = unwrap(name);
     const auto [other, is_new] = wrapped.emplace(bare, name);

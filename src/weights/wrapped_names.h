@@ -6,10 +6,10 @@
 
 namespace tg {
 
-// Takes off what wrappers of a module add to the names of its weights: the parts `_orig_mod`
-// (torch.compile) and `module` (DistributedDataParallel), wherever they are, and then `model` in
-// front (transformers, and export). → the parts taken off, each once, as `_orig_mod.`; none where
-// no name has any. Errors: bad_data, for messages of `path` (two names become one).
+// Removes what module wrappers add to the names of weights: the components `_orig_mod`
+// (torch.compile) and `module` (DistributedDataParallel) anywhere, then a leading `model`
+// (transformers, and export). Returns the removed components, each once, as `_orig_mod.`; empty if
+// there are none. Throws Error(bad_data), naming `path`, if two names become equal.
 std::vector<std::string> unwrap_names(NamedTensors& tensors, const std::string& path);
 
 }  // namespace tg

@@ -45,7 +45,7 @@ PickleDict int6_value(const std::vector<ArtifactTensor>& tensors, ArtifactStats&
   return all;
 }
 
-// As str(dtype) in Python, without "torch.".
+// Returns Python's str(dtype) without "torch.".
 const char* python_name(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:

@@ -1,6 +1,6 @@
 #pragma once
-// The last record's artifact (final_model.int6.ptz): tensors that GPTQ quantised, in any of three
-// packings, which torch.load(weights_only=True) reads once unpacked.
+// Artifact of the last record (final_model.int6.ptz): tensors quantized by GPTQ, in one of three
+// containers, which torch.load(weights_only=True) reads once decompressed.
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace tg {
 
-// How a tensor is stored: as fp16, as int8 by rows (a gate's), or by GPTQ.
+// Stored tensor: fp16, int8 per row (for gates), or GPTQ.
 struct GptqTensor {
-  std::string name;  // unbanked: blocks.0.attn.c_q.weight
+  std::string name;  // per layer, unbanked: blocks.0.attn.c_q.weight
   std::variant<at::Tensor, QuantizedWeight, GptqWeight> stored;
 };
 
-// The archive of {"w", "m"} (gptq_value.h) as .xz or in brotli (quality 11), or the container of
-// pergroup.h, for which lrzip must be installed. Atomically. Errors: cannot_create, io; internal (a
-// tensor is not finite in fp16); those of compress_lrzip().
+// Writes the archive of {"w", "m"} (gptq_value.h) as .xz or brotli (quality 11), or the container
+// of pergroup.h, for which lrzip must be installed. Atomic. Throws Error(cannot_create), Error(io),
+// Error(internal) if a tensor is not finite in fp16, and what compress_lrzip() throws.
 ArtifactStats write_artifact_gptq(const std::vector<GptqTensor>& tensors, Compressor compressor,
                                   const std::string& path);
 
