@@ -23,7 +23,8 @@ AlignedOrder::AlignedOrder(const TokenSource& source, const DocumentRows& rows,
   require_a_round();
 }
 
-// Else begin_round() would look for one for ever. Shorter rows take no more documents.
+// Throws if there is no round, since begin_round() would search forever. Shorter rows need no more
+// documents.
 void AlignedOrder::require_a_round() {
   go_to(0);
   const auto needed = rows_.left_of_round(0);
@@ -68,7 +69,8 @@ void AlignedOrder::begin_round() {
   }
 }
 
-// → false: the shard ends before them, and document() is the next one's first.
+// Returns false if the shard ends before `rows` rows are full; document() is then the first of the
+// next shard.
 bool AlignedOrder::fill_round(std::int64_t rows) {
   round_.clear();
   taken_ = 0;

@@ -16,27 +16,27 @@
 namespace tg {
 namespace {
 
-// Weight of the unigram in the bigram's estimate, in observations. On 11 MB of English at 1,024
-// pieces the score changes by under 1% between 3 and 30.
+// Weight of the unigram in the bigram's estimate, in observations. On 11 MB of English with 1,024
+// pieces the score changes by less than 1% between 3 and 30.
 constexpr double unigram_weight = 10;
 
 struct Counts {
   std::vector<double> token;                       // [pieces] predicted tokens
-  std::vector<double> context;                     // [pieces] tokens that predict
+  std::vector<double> context;                     // [pieces] context tokens
   std::unordered_map<std::uint32_t, double> pair;  // x << 16 | y
-  double spaces = 0;                               // that are not in the text of a piece
-  double spelled_spaces = 0;                       // whose bytes are: those of a mark
+  double spaces = 0;                               // spaces outside the texts of pieces
+  double spelled_spaces = 0;  // spaces whose bytes are counted as a spelled mark
   std::int64_t bytes = 0;
   double total = 0;
 
-  // A pair of tokens, the bytes of the second, and those of its piece alone.
+  // Counts a pair of tokens, the bytes of the second, and the bytes of its piece alone.
   void add(std::uint16_t x, std::uint16_t y, int of_token, int of_piece) {
     ++token[y];
     ++context[x];
     ++pair[std::uint32_t{x} << 16 | y];
     bytes += of_token;
-    // 1: a leading space; -1: one that the tokenizer added; less: the bytes before it and this one
-    // are a mark, which is a space or, added, nothing.
+    // Extra bytes: 1 is a leading space; -1 a space that the tokenizer added; less means that the
+    // preceding bytes and this one spell a mark, which is a space or, if added, nothing.
     const int more = of_token - of_piece;
     const bool ends_mark = more < -1;
     spelled_spaces += ends_mark;
@@ -74,14 +74,14 @@ std::array<double, 256> byte_histogram(const Counts& counts, const Tokenizer& to
   add(tokenizer.spaces().mark, -counts.spelled_spaces);
   for (int id = 0; id < tokenizer.pieces(); ++id) {
     const auto index = static_cast<std::size_t>(id);
-    // A leading space is among counts.spaces.
+    // A leading space is counted in counts.spaces.
     add(std::string_view(piece_text(tokenizer, id)).substr(table.leading_space[index]),
         counts.token[index]);
   }
   return histogram;
 }
 
-// Bits of the validation counts under the add-one estimate from the training counts.
+// Returns the bits of the validation counts under the add-one estimate from the training counts.
 template <typename Histogram>
 double unigram_bits(const Histogram& train, const Histogram& val) {
   double total = static_cast<double>(train.size());

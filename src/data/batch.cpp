@@ -9,7 +9,7 @@
 namespace tg {
 namespace {
 
-// The tokens before `begin` that decide what those behind it count.
+// Returns the tokens before `begin` on which the byte counts of the tokens from `begin` on depend.
 std::vector<std::uint16_t> context_of(const ByteTable& table, const TokenOrder& order,
                                       std::int64_t begin) {
   std::vector<std::uint16_t> before;
@@ -22,8 +22,8 @@ std::vector<std::uint16_t> context_of(const ByteTable& table, const TokenOrder& 
   return before;
 }
 
-// All tokens of the place but its first one; a span's last token is followed by the next one's
-// first.
+// Counts the bytes of all tokens of the place but the first. The last token of a span is followed
+// by the first token of the next span.
 std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, const Place& place,
                            std::span<const std::uint16_t> tokens) {
   std::int64_t counted = 0;

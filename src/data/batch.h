@@ -1,6 +1,6 @@
 #pragma once
 // Micro-batches in host memory, and the sources that read them. A micro-batch of B sequences of T
-// tokens is B * T + 1 tokens: the inputs x are all but the last, the targets y all but the first.
+// tokens has B * T + 1 tokens: the inputs x are all but the last, the targets y all but the first.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,34 +15,35 @@
 
 namespace tg {
 
-// Host memory for tokens, with the deleter of its allocator (heap here, pinned for a GPU).
+// Host memory for tokens, with the deleter of its allocator (heap, or pinned for a GPU).
 using TokenBuffer = std::unique_ptr<std::uint16_t[], std::function<void(std::uint16_t*)>>;
 using AllocateTokens = std::function<TokenBuffer(std::int64_t tokens)>;
 
 TokenBuffer allocate_on_heap(std::int64_t tokens);
 
-// The batch owns its buffer until it is passed to next() again, which may exchange it for another
-// one. So a source can fill buffers ahead, and a caller that copies from one asynchronously must
-// not pass the batch to next() before the copy is done.
+// Micro-batch in a host buffer. next() may exchange the buffer of the batch that it is passed, so
+// that a source can fill buffers ahead; a caller that copies from a batch asynchronously must not
+// pass it to next() before the copy is done.
 struct HostBatch {
   TokenBuffer buffer;                 // empty before the first next()
-  std::int64_t tokens = 0;            // B * T + 1; 0: this rank has no micro-batch in this round
+  std::int64_t tokens = 0;            // B * T + 1; 0: no micro-batch for this rank
   std::int64_t seq_len = 0;           // T
-  std::int64_t text_bytes = 0;        // of text in the targets, if the layout counts them
+  std::int64_t text_bytes = 0;        // bytes of the targets' text, if the layout counts them
   std::int64_t batch_index = 0;       // round of this source, from 0
-  LoaderState after;                  // to resume behind this batch
-  std::int64_t segments = 0;          // of the inputs, if the layout has a rule
-  std::int64_t longest_segment = 0;   // that its rule allows
-  std::int64_t segment_capacity = 0;  // those that the buffer has room for; 0: without a rule
+  LoaderState after;                  // state to resume from after this batch
+  std::int64_t segments = 0;          // in the inputs, if the layout has a rule
+  std::int64_t longest_segment = 0;   // upper bound of the rule, tokens
+  std::int64_t segment_capacity = 0;  // segments that the buffer can hold; 0: no rule
 
-  // [B * T] each, views of the buffer that overlap in all but one token.
+  // [B * T] each; overlapping views of the buffer.
   std::span<const std::uint16_t> inputs() const { return part(0); }
   std::span<const std::uint16_t> targets() const { return part(1); }
 
-  // Behind the tokens the buffer has segment_capacity + 1 int32: where each segment begins, its
-  // end, B * T, and more of that, as of empty segments. From this place on, in uint16:
+  // Offset, in uint16, of the segment boundaries: segment_capacity + 1 int32, aligned, after the
+  // tokens. They are the beginning of each segment, then B * T, repeated to the end (empty
+  // segments).
   std::int64_t boundaries_begin() const { return tokens + tokens % 2; }
-  // How many uint16 of the buffer are in use, and of one that is full.
+  // Number of uint16 of the buffer in use; the static overload gives it for any sizes.
   std::int64_t stored() const { return stored(tokens, segment_capacity); }
   static std::int64_t stored(std::int64_t tokens, std::int64_t segment_capacity) {
     return segment_capacity == 0 ? tokens : tokens + tokens % 2 + 2 * (segment_capacity + 1);
@@ -55,19 +56,19 @@ struct HostBatch {
   }
 };
 
-// How fill() reads a batch.
+// Describes how fill() reads a batch.
 struct BatchLayout {
   std::int64_t seq_len;                   // T; 0: each batch is one row
-  const TextBytes* bytes = nullptr;       // counts the targets' bytes; outlives the source
+  const TextBytes* bytes = nullptr;       // counts the targets' bytes; must outlive the source
   std::optional<SegmentRule> segments{};  // finds the inputs' segments
-  SpanLog* spans = nullptr;               // receives a span per read; outlives the source
+  SpanLog* spans = nullptr;               // receives a span per read; must outlive the source
 };
 
-// Gives a batch that has no buffer one for the order's largest micro-batch.
+// Allocates a buffer for the order's largest micro-batch if the batch has none.
 void require_buffer(const TokenOrder& order, const BatchLayout& layout,
                     const AllocateTokens& allocate, HostBatch& batch);
-// Reads the micro-batch at `place` into the batch's buffer, which has room for its tokens; one
-// without room for its segments is replaced. Without a place sets tokens to 0. Thread-safe for
+// Reads the micro-batch at `place` into the batch's buffer, which has room for its tokens; replaces
+// the buffer if it has no room for the segments. Without a place sets tokens to 0. Thread-safe for
 // different batches.
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
           const AllocateTokens& allocate, HostBatch& batch);
@@ -75,15 +76,15 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // The next round. If the batch has a buffer, it is from this source or its allocator. False: this
-  // rank has no micro-batch in this round; tokens is 0, `after` is set.
-  // Errors: those of reading (bad_data, missing_input, io).
+  // Reads the next round. If the batch has a buffer, it must be from this source or its allocator.
+  // Returns false if this rank has no micro-batch in the round; tokens is then 0, and `after` is
+  // set. Throws what reading throws (bad_data, missing_input, io).
   virtual bool next(HostBatch& batch) = 0;
   virtual LoaderState state() const = 0;  // `after` of the last batch that next() returned
   virtual void restore(const LoaderState& state) = 0;
-  // Between two steps: batches have another shape from now on. See TokenOrder::resize().
+  // Changes the shape of later batches; only between two steps. See TokenOrder::resize().
   virtual void reshape(const BatchShape& shape) = 0;
-  virtual std::int64_t span_tokens() const = 0;  // tokens that every buffer has room for
+  virtual std::int64_t span_tokens() const = 0;  // tokens that every buffer can hold
 };
 
 // Reads synchronously in next(), into the batch's own buffer.

@@ -9,7 +9,7 @@
 namespace tg {
 namespace {
 
-// The byte pieces of the mark, in order. A model that has some byte pieces has all.
+// Returns the byte pieces of the mark, in order. A model that has some byte pieces has all.
 std::vector<std::uint16_t> spelling_of(std::string_view mark, const Tokenizer& tokenizer) {
   std::vector<std::uint16_t> ids;
   for (const char byte : mark) {

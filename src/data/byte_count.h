@@ -1,16 +1,16 @@
 #pragma once
-// The bytes of the normalised text that a token was made from: the denominator of bits per byte. A
-// space is one byte, however it is written.
+// Bytes of the normalized text that a token was made from: the denominator of bits per byte. A
+// space is one byte, in whatever spelling.
 //   bytes(x, y) = base[y] + (leading_space[y] and not boundary[x])
 // Control, unknown and unused pieces, and ids without a piece, are boundaries of 0 bytes. A byte
-// piece is 1 byte; any other piece its text in UTF-8. Of a tokenizer that adds a space before every
-// document, leading_space has the first space of a piece, and base does not.
+// piece is 1 byte; any other piece is its text in UTF-8. If a tokenizer adds a space before every
+// document, a leading space of a piece is counted by leading_space, not by base.
 //
-// Three kinds of tokenizers need more than a token and the one before it:
-//   - one that adds a space behind every document: a boundary takes it off again;
-//   - one whose mark is no piece may spell a space by the byte pieces E2 96 81: together they are
-//     one byte, and none where the tokenizer added that space;
-//   - one with CaseOps, whose operators are 0 bytes, but for one of the text's own behind U+E004.
+// Three kinds of tokenizers need more context than the preceding token:
+//   - one that adds a space after every document: a following boundary subtracts it;
+//   - one without a piece for its mark may spell a space by the byte pieces E2 96 81: together they
+//     count one byte, or none if the tokenizer added the space;
+//   - one with CaseOps, whose operators count 0 bytes, except an operator of the text after U+E004.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,49 +22,49 @@
 namespace tg {
 
 struct ByteTable {
-  // Each [max(vocab_size, pieces)].
+  // Each array is [max(vocab_size, pieces)].
   std::vector<std::int16_t> base_bytes;
   std::vector<std::uint8_t> leading_space;
   std::vector<std::uint8_t> boundary;
-  // Unknown and unused pieces: ids do not tell which text they stand for, and they count 0 bytes,
-  // as in the reference implementation.
+  // Unknown and unused pieces, whose ids do not determine their text; they count 0 bytes, as in the
+  // reference implementation.
   std::vector<std::uint16_t> unknown_ids{};
-  bool unknown_hide_spaces = false;  // they may be ordinary text, and counts with them are wrong
+  bool unknown_hide_spaces = false;  // they may be ordinary text, which makes the counts wrong
 
-  // Of the three kinds above; else empty.
-  std::vector<std::uint8_t> trailing_space{};   // as the others, of pieces that end in a space
-  std::vector<std::uint16_t> spelled_space{};   // the ids that together spell one
-  bool first_is_added = false;                  // as SpaceMarks has it
-  std::vector<std::uint16_t> case_operators{};  // the ids of kCaseOperators
+  // For the three kinds above; else empty.
+  std::vector<std::uint8_t> trailing_space{};   // as leading_space, for pieces that end in a space
+  std::vector<std::uint16_t> spelled_space{};   // byte pieces that together spell a space
+  bool first_is_added = false;                  // SpaceMarks::first_is_added
+  std::vector<std::uint16_t> case_operators{};  // ids of kCaseOperators
 
-  // Whether the formula is all.
+  // Returns whether the formula above suffices.
   bool by_pairs() const {
     return trailing_space.empty() && spelled_space.empty() && case_operators.empty();
   }
-  // Whether the token may be U+E004 before an operator of the text.
+  // Returns whether the token may be U+E004 before an operator of the text.
   bool may_escape(std::uint16_t id) const {
     return !case_operators.empty() && id == case_operators.back();
   }
 };
 
-// The bytes that a piece stands for, a leading space included; none for a boundary.
+// Returns the bytes that a piece stands for, including a leading space; empty for a boundary.
 std::string piece_text(const Tokenizer& tokenizer, int id);
 
 ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size);
 
-// How many of the tokens are among unknown_ids.
+// Returns how many of the tokens are in unknown_ids.
 std::int64_t count_unknown(const ByteTable& table, std::span<const std::uint16_t> tokens);
 
-// Counts tokens one by one. What a token counts depends on the three before it at most, and, where
-// these begin with one that may_escape(), on all of those in a row.
+// Counts tokens one by one. The count of a token depends on at most the three before it and, if
+// these begin with one that may_escape(), on all consecutive ones of that kind.
 class ByteCounter {
  public:
   static constexpr std::int64_t context = 3;
 
-  // `table` must outlive this.
+  // `table` must outlive this object.
   explicit ByteCounter(const ByteTable& table) : table_(table), by_pairs_(table.by_pairs()) {}
 
-  // → the bytes of `id`, behind the ids of all calls before.
+  // Returns the bytes of `id` after the ids of all previous calls.
   int next(std::uint16_t id) {
     const int bytes =
         table_.base_bytes[id] + (table_.leading_space[id] & static_cast<int>(!behind_boundary_));
@@ -80,15 +80,16 @@ class ByteCounter {
   const ByteTable& table_;
   bool by_pairs_;
   bool behind_boundary_ = false;
-  // Where pairs are not enough:
-  std::size_t spelled_ = 0;     // ids of spelled_space that were the last ones
-  bool spelled_first_ = false;  // they began behind a boundary
+  // Used if pairs are not enough:
+  std::size_t spelled_ = 0;     // matched prefix of spelled_space
+  bool spelled_first_ = false;  // the prefix began after a boundary
   bool behind_space_ = false;
-  bool escaped_ = false;  // an operator that comes is one of the text
+  bool escaped_ = false;  // the next operator is part of the text
 };
 
-// The bytes of all tokens but the first. `before`: those that decide what the second token counts,
-// at least ByteCounter::context − 1, or as many as there are; a table by pairs needs none.
+// Returns the bytes of all tokens but the first. `before`: the preceding tokens on which the second
+// token's count depends, at least ByteCounter::context − 1 or all that there are; empty for a table
+// by_pairs().
 std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> tokens,
                          std::span<const std::uint16_t> before = {});
 

@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// As many as a shard of FineWeb has: bounds how long a text is waited for, and the list of windows.
+// Tokens of a FineWeb shard: bounds the wait for a text, and the list of windows.
 constexpr std::int64_t kMostOfOneShard = 100'000'000;
 
 }  // namespace
@@ -68,7 +68,7 @@ std::int64_t CalibrationRows::windows_left() const {
   return static_cast<std::int64_t>(left);
 }
 
-// Where there is only one shard, its end may not be known yet.
+// If there is only one shard, its end may not be known yet.
 std::int64_t CalibrationRows::tokens_up_to(const Shard& shard, std::int64_t limit) const {
   return source_.count() == 1 ? source_.tokens_up_to(std::min(limit, kMostOfOneShard))
                               : std::min(limit, source_.tokens(shard.index));

@@ -1,5 +1,5 @@
 #pragma once
-// Documents with their keys, on the way through a DocumentShuffle.
+// Documents with sort keys, in a DocumentShuffle.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,27 +12,27 @@
 
 namespace tg {
 
-// A document, or a part of one.
+// Document, or part of a document.
 struct DocumentPart {
-  std::uint64_t key = 0;  // of the document
+  std::uint64_t key = 0;  // of the whole document
   std::span<const std::uint16_t> tokens;
 };
 
 using VisitPart = std::function<void(const DocumentPart&)>;
 
-// Parts in the order of append(). What does not fit in a buffer is in a temporary file.
+// Sequence of parts in the order of append(). Overflows from a buffer to a temporary file.
 class DocumentBucket {
  public:
   DocumentBucket(std::string dir, std::int64_t buffer_bytes);
 
-  // Errors of all three: cannot_create, io (disk full).
+  // append(), for_each() and read() throw Error(cannot_create) and Error(io) (disk full).
   void append(const DocumentPart& part);
-  // Reads a buffer of parts at a time. The tokens are valid during the visit.
+  // Reads one buffer of parts at a time. The tokens are valid during the call of `visit`.
   void for_each(const VisitPart& visit) const;
-  // All parts as they are stored, for for_each_stored().
+  // Returns all parts in stored form, for for_each_stored().
   std::vector<std::uint16_t> read() const;
 
-  std::int64_t bytes() const;  // as stored
+  std::int64_t bytes() const;  // in stored form
   std::int64_t documents() const { return documents_; }
 
  private:
@@ -45,7 +45,7 @@ class DocumentBucket {
   std::uint64_t last_key_ = 0;
 };
 
-// Visits the complete parts at the beginning of `stored` → the words that they take.
+// Visits the complete parts at the beginning of `stored`; returns their size in words.
 std::size_t for_each_stored(std::span<const std::uint16_t> stored, const VisitPart& visit);
 
 }  // namespace tg

@@ -9,22 +9,22 @@
 
 namespace tg {
 
-// Finds the documents of the validation split that are in the training split as well, by hashes of
-// their tokens. Memory does not grow with the text: of more than `most` different documents in a
-// split only those below a limit of the hash are compared, the same ones in both splits.
+// Finds validation documents that also occur in the training split, by hashes of their tokens.
+// Memory is bounded: if a split has more than `most` distinct documents, only those with hashes
+// below a common limit are compared in both splits.
 class DocumentOverlap {
  public:
   explicit DocumentOverlap(std::size_t most = 1 << 20) : most_(most) {}
 
-  // A document of the split, or a part of one; its parts follow each other.
+  // Adds a document or the next part of one; the parts of a document are consecutive.
   void append(bool validation, std::span<const std::uint16_t> tokens, bool begins_document);
-  // Tokens of the split, in which `bos_id` begins a document.
+  // Adds tokens of the split, in which `bos_id` begins a document.
   void append_stream(bool validation, std::span<const std::uint16_t> tokens, int bos_id);
 
   struct Found {
-    std::int64_t compared = 0;  // different validation documents
-    std::int64_t shared = 0;    // of these in the training split
-    bool all = true;            // none was left out
+    std::int64_t compared = 0;  // distinct validation documents
+    std::int64_t shared = 0;    // of these, also in the training split
+    bool all = true;            // compared all documents
   };
   Found finish();
 
@@ -35,13 +35,13 @@ class DocumentOverlap {
   void keep_most(Hashes& hashes);
 
   const std::size_t most_;
-  std::optional<Xxh3> document_;  // its tokens so far
-  bool validation_ = false;       // of the document
+  std::optional<Xxh3> document_;  // hash of the current document's tokens so far
+  bool validation_ = false;       // split of the current document
   Hashes train_, val_;
-  std::uint64_t limit_ = std::numeric_limits<std::uint64_t>::max();  // of hashes that are kept
+  std::uint64_t limit_ = std::numeric_limits<std::uint64_t>::max();  // largest hash kept
 };
 
-// One warning, if there are any.
+// Warns once if there is an overlap.
 void warn_of_overlap(const DocumentOverlap::Found& found);
 
 }  // namespace tg

@@ -12,7 +12,7 @@ DocumentScan::DocumentScan(const TokenSource& source, std::int64_t bos_id, std::
     : source_(source),
       bos_id_(static_cast<std::uint16_t>(bos_id)),
       ahead_(ahead),
-      // Small enough to stay in a core's cache, and to stop soon.
+      // Small enough to stay in a core's cache, and to stop quickly.
       block_(std::clamp<std::int64_t>(ahead / 16, 1 << 12, 1 << 18)),
       taken_(position),
       thread_([this, position] { scan(position); }) {}
@@ -54,7 +54,7 @@ void DocumentScan::scan(std::int64_t position) {
   }
 }
 
-// → false: nobody wants more.
+// Returns false when the scan should stop.
 bool DocumentScan::scan_shard(const StreamPosition& from) {
   const auto stored = source_.start(from.shard), shard_begin = from.pass_begin + stored;
   std::optional<Document> open;
@@ -64,7 +64,8 @@ bool DocumentScan::scan_shard(const StreamPosition& from) {
     open->tokens = end - open->begin;
     found.push_back(*open);
   };
-  // Whether those before `from` are passed by.
+  // Documents before `from` are skipped, so the first one found there need not be the shard's
+  // first.
   bool first = from.begin == 0;
   for (auto begin = from.begin;;) {
     const auto end = tokens_up_to(source_, from.shard, begin + block_);

@@ -13,25 +13,25 @@
 namespace tg {
 
 struct Document {
-  std::int64_t begin = 0;   // of its BOS, in the stream
-  std::int64_t tokens = 0;  // up to the next BOS or the shard's end
+  std::int64_t begin = 0;   // stream position of its BOS
+  std::int64_t tokens = 0;  // up to the next BOS or the end of the shard
   int shard = 0;
-  bool first = false;  // of the shard, in this pass
+  bool first = false;  // the shard's first document in this pass
 };
 
-// The documents of a source, pass after pass. A thread looks for them ahead of who asks: whoever
-// deals places does so under a lock that a step may wait for, and must not read files there.
+// Iterates over the documents of a source, pass after pass. A thread scans ahead of the caller,
+// which deals places under a lock that a step may wait for, and must not read files there.
 class DocumentScan {
  public:
-  // From the first document at or behind `position` of the stream on, about `ahead` tokens beyond
-  // the last document that next() returned. `source` outlives it.
+  // Scans from the first document at or after stream position `position`, about `ahead` tokens
+  // beyond the last document that next() returned. `source` must outlive this object.
   DocumentScan(const TokenSource& source, std::int64_t bos_id, std::int64_t position,
                std::int64_t ahead);
-  // Waits for the read that the thread is in.
+  // Waits for the thread's current read.
   ~DocumentScan();
 
-  // Blocks until the next one and its end are found. A shard in which none begins has one of 0
-  // tokens. Errors: what reading throws, at this and every later call.
+  // Blocks until the next document and its end are found. A shard without documents yields one of 0
+  // tokens. Throws what reading throws, now and at every later call.
   Document next();
 
  private:
@@ -48,7 +48,7 @@ class DocumentScan {
   std::mutex mutex_;
   std::condition_variable room_, any_;
   std::deque<Document> found_;
-  std::int64_t scanned_ = 0, taken_ = 0;  // positions in the stream: looked at, handed out
+  std::int64_t scanned_ = 0, taken_ = 0;  // stream positions: scanned, returned
   std::exception_ptr error_;
   bool stopping_ = false;
   std::thread thread_;

@@ -10,13 +10,13 @@ namespace tg {
 namespace {
 
 constexpr int key_bits = 64;
-constexpr int bucket_bits = 6;  // of a key at a time: 64 buckets
+constexpr int bucket_bits = 6;  // key bits per pass: 64 buckets
 
 void take_sorted(const DocumentBucket bucket, const DocumentShuffle::Write& write) {
   const auto stored = bucket.read();
   std::vector<DocumentPart> parts;
   for_each_stored(stored, [&](const DocumentPart& part) { parts.push_back(part); });
-  // Stable: the parts of a document have one key.
+  // A stable sort, since the parts of a document have equal keys.
   std::ranges::stable_sort(parts, {}, &DocumentPart::key);
   for (const DocumentPart& part : parts) write(part.tokens);
 }

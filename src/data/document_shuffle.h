@@ -1,7 +1,7 @@
 #pragma once
-// Documents in a random order, also of more text than memory holds: a distribution sort by random
-// keys. Each document gets a key and is dealt, by the key's leading bits, to a bucket on disk; a
-// bucket that fits in memory is sorted there, a larger one is dealt again by the next bits.
+// Shuffles documents, even more than memory holds, by a distribution sort with random keys. Each
+// document gets a key and is appended, by the key's leading bits, to a bucket on disk; a bucket
+// that fits in memory is sorted there, a larger one is distributed again by the next bits.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,23 +12,23 @@
 
 namespace tg {
 
-// Document i has the key splitmix64(key, i), and the order is that of the keys: it depends neither
-// on the limits nor on how documents are cut into parts.
+// Document i has the key splitmix64(key, i), and the output is sorted by key: it depends neither on
+// the limits nor on how documents are split into parts.
 class DocumentShuffle {
  public:
   struct Limits {
-    std::int64_t sorted_bytes = 256 << 20;  // of a bucket, unless it is one document
-    std::int64_t buffer_bytes = 1 << 20;    // of each of 64 buckets, which are written together
+    std::int64_t sorted_bytes = 256 << 20;  // of a bucket that is sorted in memory
+    std::int64_t buffer_bytes = 1 << 20;    // per bucket; 64 buckets are written concurrently
   };
 
-  // Buckets are temporary files in `dir`; what fits in their buffers makes none.
+  // Buckets are temporary files in `dir`; what fits in their buffers needs no file.
   DocumentShuffle(std::string dir, std::uint64_t key);
   DocumentShuffle(std::string dir, std::uint64_t key, Limits limits);
 
-  // A document, or a part of one; its parts follow each other.
-  // Errors of both: cannot_create, io (disk full).
+  // Adds a document or the next part of one; the parts of a document are consecutive. append() and
+  // take() throw Error(cannot_create) and Error(io) (disk full).
   void append(std::span<const std::uint16_t> tokens, bool begins_document);
-  // Passes all documents to `write` in their new order, part by part, and forgets them.
+  // Passes all documents to `write` in shuffled order, part by part, and removes them.
   using Write = std::function<void(std::span<const std::uint16_t>)>;
   void take(const Write& write);
 
@@ -36,17 +36,17 @@ class DocumentShuffle {
   using Buckets = std::vector<DocumentBucket>;
 
   Buckets make_buckets() const;
-  // The upper bits of a key's last `bits` say the bucket.
+  // Selects the bucket by the highest of the key's last `bits` bits.
   static void deal(const DocumentPart& part, int bits, Buckets& buckets);
   Buckets deal_again(DocumentBucket bucket, int bits) const;
-  // In each bucket the keys differ in their last `bits` bits only.
+  // In each bucket the keys differ only in their last `bits` bits.
   void take(Buckets buckets, int bits, const Write& write) const;
 
   std::string dir_;
   std::uint64_t key_;
   Limits limits_;
   std::uint64_t documents_ = 0;
-  std::uint64_t document_key_ = 0;  // of the last one
+  std::uint64_t document_key_ = 0;  // of the current document
   Buckets buckets_;
 };
 

@@ -23,7 +23,7 @@ DocumentsOrder::DocumentsOrder(const TokenSource& source, const DocumentRows& ro
   require_a_round();
 }
 
-// Else begin_round() would look for one for ever.
+// Throws if there is no round, since begin_round() would search forever.
 void DocumentsOrder::require_a_round() {
   const auto round = std::min(rows_.of_round, rows_.of_step), needed = round * span_;
   std::int64_t most = 0;
@@ -50,7 +50,7 @@ std::optional<Place> DocumentsOrder::advance() {
   return place;
 }
 
-// Moves to where so many tokens follow each other.
+// Moves to the next position with that many tokens in one shard.
 void DocumentsOrder::begin_round(std::int64_t tokens) {
   auto pass_begin = pass_begin_;
   auto shard = shard_;
@@ -102,7 +102,7 @@ std::int64_t DocumentsOrder::first_document(int shard) {
 std::int64_t DocumentsOrder::find_document(int shard) const {
   std::vector<std::uint16_t> tokens;
   std::int64_t begin = 0;
-  // In most shards it is among the first thousands.
+  // Most shards have it within the first few thousand tokens.
   for (std::int64_t wanted = 1 << 12;; wanted = 1 << 20) {
     const auto end = tokens_up_to(source_, shard, begin + wanted);
     tokens.resize(static_cast<std::size_t>(end - begin));

@@ -12,7 +12,7 @@ AllocateTokens token_allocator(at::Device device) {
   return [](std::int64_t tokens) {
     const auto pinned = at::empty({tokens}, at::TensorOptions(at::kUInt16).pinned_memory(true));
     auto* const data = static_cast<std::uint16_t*>(pinned.mutable_data_ptr());
-    return TokenBuffer(data, [pinned](std::uint16_t*) {});  // the deleter keeps the tensor
+    return TokenBuffer(data, [pinned](std::uint16_t*) {});  // the deleter owns the tensor
   };
 }
 
@@ -76,7 +76,7 @@ void Feeder::require_staging(Transfer& transfer, std::int64_t size) {
   transfer.widened.record(compute_stream(device_));
 }
 
-// `stored`: the batch's buffer, or its copy on the device.
+// `stored` is the batch's buffer, or its copy on the device.
 void Feeder::widen(const HostBatch& batch, const at::Tensor& stored) {
   ids_.narrow(0, 0, batch.tokens).copy_(stored.narrow(0, 0, batch.tokens));
   if (batch.segment_capacity > 0) take_segments(batch, stored);
@@ -94,7 +94,7 @@ void Feeder::take_segments(const HostBatch& batch, const at::Tensor& stored) {
   }
   segments_.narrow(0, 0, size)
       .copy_(stored.narrow(0, batch.boundaries_begin(), 2 * size).view(at::kInt));
-  // Buffers that never had more segments have not grown.
+  // The buffer may be smaller than segments_, which another buffer's batch has grown.
   const auto rest = segments_.numel() - size;
   if (rest > 0) segments_.narrow(0, size, rest).fill_(batch.tokens - 1);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Copies host tokens to tensors on the device. The one part of data/ that uses LibTorch.
+// Copies host tokens to tensors on the device. The only part of data/ that uses LibTorch.
 #include <ATen/ATen.h>
 
 #include <array>
@@ -13,12 +13,13 @@
 
 namespace tg {
 
-// Inputs and targets [B, T] int64 on the device; undefined if the rank has no micro-batch in this
-// round. They are views of the feeder's memory, at the same address each time, and valid until its
-// next batch. `segments`: where attention's segments of the flattened inputs begin, ascending, then
-// B * T, their end, up to its size [capacity + 1] int32; undefined without a SegmentRule. A batch
-// with more segments than the capacity, and all later ones, have a larger tensor at another
-// address. None has more than `longest_segment` tokens.
+// Micro-batch on the device. Inputs and targets are [B, T] int64, undefined if the rank has no
+// micro-batch in this round. They are views of the feeder's memory, always at the same address, and
+// valid until the feeder's next batch. `segments` [capacity + 1] int32 has the ascending start
+// offsets of attention's segments in the flattened inputs (cu_seqlens), padded with B * T;
+// undefined without a SegmentRule. A batch with more segments than the capacity replaces it by a
+// larger tensor at another address, also for later batches. No segment is longer than
+// `longest_segment` tokens.
 struct DeviceBatch {
   at::Tensor inputs, targets;
   at::Tensor segments{};
@@ -30,27 +31,27 @@ struct DeviceBatch {
 // Allocates host memory that the device can copy from asynchronously: pinned for a GPU, else heap.
 AllocateTokens token_allocator(at::Device device);
 
-// The source of a step's batches.
+// Source of a step's batches.
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
-  // Errors: those of reading (bad_data, missing_input, io).
+  // Throws what reading throws (bad_data, missing_input, io).
   virtual DeviceBatch next() = 0;
-  // Blocks until the device has copied the batch whose host memory next() reuses, that is for work
-  // on the compute stream, not for tokens. Optional: next() does the same.
+  // Blocks until the device has copied the batch whose host memory next() reuses: waits for the
+  // compute stream, not for tokens. Optional, since next() does so too.
   virtual void wait_for_room() {}
-  // Total time that next() waited for tokens.
+  // Returns the total time that next() waited for tokens.
   virtual double waited_ms() const { return 0; }
 
-  using CopyTime = std::pair<Event, Event>;  // a copy's begin and end
+  using CopyTime = std::pair<Event, Event>;  // begin and end of a copy
   virtual void time_copies(bool) {}
-  // The copies since the last call, in order.
+  // Returns the copies since the last call, in order.
   virtual std::vector<CopyTime> take_copy_times() { return {}; }
 };
 
 // Copies a source's micro-batches to the device, for use on the current stream. On a GPU the host
-// does not wait for the copy. With `copy_stream` the copy runs on a stream of its own, concurrently
-// with work queued before it. A token is 2 bytes on the bus and is widened to int64 on the device.
+// does not wait for the copy. With `copy_stream` the copy runs on a separate stream, concurrently
+// with previously queued work. A token is 2 bytes on the bus and is widened to int64 on the device.
 class Feeder final : public BatchFeed {
  public:
   // `spans` receives a span per copy; may be null.
@@ -64,12 +65,12 @@ class Feeder final : public BatchFeed {
   std::vector<CopyTime> take_copy_times() override { return std::exchange(copy_times_, {}); }
   LoaderState state() const { return source_->state(); }
   void restore(const LoaderState& state) { source_->restore(state); }
-  // See BatchSource.
+  // Calls BatchSource::reshape().
   void reshape(const BatchShape& shape) { source_->reshape(shape); }
 
  private:
-  // One of two batches in transfer. The host buffer is reused after `copied`, the device's after
-  // `widened`, which require_staging() records behind earlier uses of its memory.
+  // One of two batches in transfer. The host buffer is reused after `copied`, the device buffer
+  // after `widened`, which require_staging() records after earlier uses of its memory.
   struct Transfer {
     HostBatch host;
     at::Tensor staging;  // uint16 on a GPU, for HostBatch::stored(); undefined on a CPU
@@ -88,7 +89,7 @@ class Feeder final : public BatchFeed {
   std::optional<c10::Stream> copy_stream_;
   SpanLog* spans_;
   std::array<Transfer, 2> transfers_;
-  std::size_t batches_ = 0;  // so far; batch n uses transfers_[n % 2]
+  std::size_t batches_ = 0;  // batch n uses transfers_[n % 2]
   at::Tensor ids_;           // [span] int64
   at::Tensor segments_;      // DeviceBatch::segments
   double waited_ms_ = 0;

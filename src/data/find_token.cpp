@@ -4,8 +4,8 @@
 
 namespace tg {
 
-// In blocks of one length, whose comparisons compile to vector instructions: a token at a time,
-// this is slower than reading the tokens.
+// Compares blocks of constant length, which compiles to vector instructions; a loop over single
+// tokens would be slower than reading them.
 std::size_t find_token(std::span<const std::uint16_t> tokens, std::uint16_t id) {
   constexpr std::ptrdiff_t block = 128;
   const auto* first = tokens.data();

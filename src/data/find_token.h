@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// → the index of the first `id`; their number, if there is none.
+// Returns the index of the first `id`; tokens.size() if there is none.
 std::size_t find_token(std::span<const std::uint16_t> tokens, std::uint16_t id);
 
 }  // namespace tg

@@ -10,8 +10,8 @@ namespace tg {
 
 namespace {
 
-// A multiplicative hash of 32 bits whose multiplier changes from call to call, as SeedSequence has
-// it (after O'Neill's seed_seq_fe).
+// 32-bit multiplicative hash whose multiplier changes with each call, as in SeedSequence (after
+// O'Neill's seed_seq_fe).
 class Hash {
  public:
   Hash(std::uint32_t initial, std::uint32_t multiplier)
@@ -93,7 +93,7 @@ double NumpyRandom::random() {
 std::uint32_t NumpyRandom::integers(std::uint32_t high) {
   assert(high >= 1);
   if (high == 1) return 0;
-  // The products whose low half is below 2³² mod high are one too many of some results.
+  // Rejects products whose low half is below 2³² mod high, which would bias the result.
   const std::uint32_t rejected = (0 - high) % high;
   while (true) {
     const auto product = static_cast<std::uint64_t>(next32()) * high;
@@ -119,11 +119,12 @@ std::vector<std::uint32_t> NumpyRandom::permutation(std::uint32_t n) {
 
 std::size_t NumpyRandom::choice(std::span<const double> p) {
   assert(!p.empty());
-  std::vector<double> share(p.size());
-  std::partial_sum(p.begin(), p.end(), share.begin());
-  const double sum = share.back();
-  for (auto& of : share) of /= sum;
-  return static_cast<std::size_t>(std::ranges::upper_bound(share, random()) - share.begin());
+  std::vector<double> cumulative(p.size());
+  std::partial_sum(p.begin(), p.end(), cumulative.begin());
+  const double sum = cumulative.back();
+  for (auto& value : cumulative) value /= sum;
+  return static_cast<std::size_t>(std::ranges::upper_bound(cumulative, random()) -
+                                  cumulative.begin());
 }
 
 }  // namespace tg

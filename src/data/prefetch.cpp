@@ -6,7 +6,7 @@
 namespace tg {
 namespace {
 
-// What `work` throws; null: nothing.
+// Returns the exception that `work` throws; null: none.
 template <class F>
 std::exception_ptr error_of(F&& work) {
   try {

@@ -1,7 +1,7 @@
 #pragma once
 // Reads ahead of the consumer. Workers take places from the order one at a time, under a lock, and
 // read concurrently; the consumer receives the batches in that order. Queue depth and number of
-// workers change when a token is read, never which.
+// workers affect when tokens are read, never which.
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -21,8 +21,8 @@ struct PrefetchOptions {
 
 class PrefetchSource final : public BatchSource {
  public:
-  // Starts reading. Calls `allocate` once per slot of the queue, and next() calls it for a batch
-  // without a buffer; so do the workers, for a batch of more segments than its buffer has room for.
+  // Starts reading. Calls `allocate` once per slot of the queue, in next() for a batch without a
+  // buffer, and in the workers for a batch with more segments than its buffer can hold.
   PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                  PrefetchOptions options, AllocateTokens allocate = allocate_on_heap);
   ~PrefetchSource() override;
@@ -33,12 +33,12 @@ class PrefetchSource final : public BatchSource {
   LoaderState state() const override { return consumed_state_; }
   // Drops the batches read ahead and continues from `state`.
   void restore(const LoaderState& state) override;
-  // Drops the batches read ahead, which have the former shape.
+  // Drops the batches read ahead, which have the old shape.
   void reshape(const BatchShape& shape) override;
   std::int64_t span_tokens() const override { return order_->span_tokens(); }
 
  private:
-  // One batch of the ring: batch n uses slot n mod queue.
+  // Entry of the ring: batch n uses slot n mod queue.
   struct Slot {
     HostBatch batch;
     bool ready = false;  // filled, or failed
@@ -67,7 +67,7 @@ class PrefetchSource final : public BatchSource {
   LoaderState consumed_state_;
 };
 
-// A PrefetchSource with the options `ahead`, or, without them, an OrderedSource.
+// Returns a PrefetchSource with the options `ahead`, or, without options, an OrderedSource.
 std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
                                          const BatchLayout& layout,
                                          const std::optional<PrefetchOptions>& ahead,

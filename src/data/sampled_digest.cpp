@@ -7,7 +7,7 @@
 namespace tg {
 namespace {
 
-// Checkpoints hold such digests: with other numbers here they would no longer match.
+// Checkpoints store such digests: changing these constants would invalidate them.
 constexpr std::int64_t block_bytes = 16 << 10;
 constexpr std::int64_t most_blocks = 8;
 
@@ -28,7 +28,7 @@ void SampledDigest::add(const File& file) {
   const std::int64_t size = file.size();
   xxh3_.add(&size, sizeof size);
   const auto offsets = block_offsets(size);
-  for (const auto at : offsets) file.prefetch(at, block_bytes);  // one wait for all of them
+  for (const auto at : offsets) file.prefetch(at, block_bytes);  // wait once for all
   std::vector<std::byte> block(block_bytes);
   for (const auto at : offsets)
     xxh3_.add(block.data(), static_cast<std::size_t>(file.read_at(at, block)));

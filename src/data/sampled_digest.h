@@ -6,14 +6,14 @@
 
 namespace tg {
 
-// A digest of files' content, wherever they are, that takes little time however large they are: of
-// each file the size, and up to eight blocks of 16 KiB, the first, the last and others evenly
-// between them, which are all of a file of up to 128 KiB. Finds other data, not every changed byte.
+// Digest of files' contents, independent of their paths and cheap for any size: covers, for each
+// file, the size and up to eight blocks of 16 KiB, the first, the last and others evenly spaced
+// between them (all of a file of up to 128 KiB). Detects different data, not every changed byte.
 class SampledDigest {
  public:
-  // In order. Errors: io.
+  // Adds files in order. Throws Error(io).
   void add(const File& file);
-  std::string text() const;  // of all files so far, 16 hexadecimal digits
+  std::string text() const;  // digest of all files so far, 16 hexadecimal digits
 
  private:
   Xxh3 xxh3_;

@@ -1,5 +1,5 @@
 #pragma once
-// The segments of a batch's rows, which attention does not cross.
+// Segments of a batch's rows, which attention does not cross.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -8,26 +8,27 @@ namespace tg {
 
 struct SegmentRule {
   std::int64_t bos_id = 0;  // begins a document
-  std::int64_t limit = 0;   // the most tokens of a segment; 0: any number
+  std::int64_t limit = 0;   // maximum tokens of a segment; 0: unlimited
 };
 
-// Positions in `inputs`, ascending, where segments begin: each row of `seq_len` tokens, each BOS
-// and, counted from each of these, every `limit` tokens.
+// Returns the ascending positions in `inputs` where segments begin: each row of `seq_len` tokens,
+// each BOS and, from each of these on, every `limit` tokens.
 std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
                                          std::int64_t seq_len, const SegmentRule& rule);
 
-// The most tokens that a segment of such rows may have.
+// Returns the maximum number of tokens of a segment in such rows.
 std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule);
 
-// Room for so many segments that batches of FineWeb's documents (958 tokens on average) seldom have
-// more: documents of 768 tokens, beside what the limit cuts. No larger, since attention's forward
-// pass on a GPU starts blocks of threads for empty segments, too. A multiple of 64.
+// Returns a capacity, a multiple of 64, that batches of FineWeb documents (958 tokens on average)
+// seldom exceed: for documents of 768 tokens, plus the segments that the limit cuts. No larger,
+// since attention's forward pass on a GPU starts thread blocks for empty segments too.
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule);
-// Room for a batch that has more: an eighth beyond its own, since what follows is captured anew.
+// Returns the capacity for a batch that exceeds the previous one: an eighth more than its own
+// segments, since work that uses the new tensor must be captured again.
 std::int64_t more_segments(std::int64_t segments);
-// What the number of a batch's segments is rounded up to for attention, which keeps a plan for each
-// number that it meets: a multiple of 64 up to 1,024, beyond in steps of an eighth of the power of
-// two below. 64 numbers up to 65,536, where each batch may have another.
+// Rounds up a batch's number of segments for attention, which keeps a plan for each number that
+// occurs: to a multiple of 64 up to 1,024, above that in steps of an eighth of the next lower power
+// of two. This gives 64 values up to 65,536.
 std::int64_t rounded_segments(std::int64_t segments);
 
 }  // namespace tg

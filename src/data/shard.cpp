@@ -14,11 +14,11 @@
 namespace tg {
 namespace {
 
-// The most shards that are open at once; others are reopened when they are read.
+// Maximum number of open shards; others are reopened when they are read.
 constexpr std::size_t max_open_files = 16;
 // A few micro-batches: enough to hide the latency of a disk or a network.
 constexpr std::int64_t read_ahead_bytes = 4 << 20;
-// Advice for a mistyped path as well as for a first run without data.
+// Advice for a mistyped path and for a first run without data.
 constexpr const char* get_shards =
     "for a first run use scripts/quickstart.sh, for FineWeb data/download_fineweb.py, or set "
     "DATA_PATH (--data-path) to shards, text or synthetic:zipf";
@@ -29,7 +29,7 @@ std::vector<std::string> list_files(const std::string& dir, std::string_view pre
   REQUIRE(listing != nullptr, ExitCode::missing_input, "No files found for pattern: {} ({}); {}",
           pattern, std::strerror(errno), get_shards);
   std::vector<std::string> names;
-  std::string other;  // the first prefix of shards that have another
+  std::string other;  // the first prefix of shards with another prefix
   while (const dirent* entry = ::readdir(listing)) {
     const std::string name = entry->d_name;
     if (is_shard_name(name, prefix, split)) {
@@ -49,7 +49,8 @@ std::vector<std::string> list_files(const std::string& dir, std::string_view pre
   return names;
 }
 
-// Errors: bad_data. Tokens of a shard that changes during a run would change unnoticed.
+// Throws Error(bad_data) if a shard changed during a run, whose tokens would otherwise change
+// unnoticed.
 void check_unchanged(const File& file, const File::Version& before) {
   const auto now = file.version();
   REQUIRE(
@@ -95,7 +96,7 @@ ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_siz
 
 std::string ShardSet::identity() const {
   SampledDigest digest;
-  // Not by open(), which keeps files open: what is deleted or replaced later would not be noticed.
+  // Bypasses open(), which caches open files and would miss shards that were deleted or replaced.
   for (const auto& [path, version, token_bytes] : files_) {
     const File file = File::open(path);
     check_unchanged(file, version);
@@ -121,13 +122,13 @@ std::shared_ptr<const File> ShardSet::open(int shard) const {
   auto file = std::make_shared<const File>(File::open(shard_file(shard).path));
   check_unchanged(*file, shard_file(shard).version);
   open_.emplace_front(shard, file);
-  // Reads in progress share ownership of a file that is dropped here.
+  // Reads in progress share ownership of a file that is evicted here.
   if (open_.size() > max_open_files) open_.pop_back();
   return file;
 }
 
-// The kernel's own read-ahead is less than a micro-batch and never reaches the next shard. After a
-// read of bytes [begin, end) that enters a new block of read_ahead_bytes, prefetches the next
+// The kernel's own read-ahead is smaller than a micro-batch and never reaches the next shard. After
+// a read of bytes [begin, end) that enters a new block of read_ahead_bytes, prefetches the next
 // block.
 void ShardSet::read_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const {
   if (begin / read_ahead_bytes == end / read_ahead_bytes && begin > shard_header_bytes) return;

@@ -1,6 +1,6 @@
 #pragma once
-// A ShardSet is all shards (data/shard_header.h) of one split in the order of their names, and the
-// endless stream of their tokens.
+// A ShardSet is all shards (data/shard_header.h) of one split in the order of their names, read as
+// the endless stream of their tokens.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,22 +18,23 @@
 
 namespace tg {
 
-// Names a byte sidecar's files, PREFIX_val_bytes_*.bin (data/text_bytes.h), as a split's.
+// Split name of a byte sidecar's files, PREFIX_val_bytes_*.bin (data/text_bytes.h).
 inline constexpr std::string_view kSidecarSplit = "val_bytes";
 
-// Whether a file's name is PREFIX_SPLIT_*.bin, and not PREFIX_SPLIT*_bytes_*.bin.
+// Returns whether a file's name is PREFIX_SPLIT_*.bin, and not PREFIX_SPLIT*_bytes_*.bin.
 bool is_shard_name(std::string_view name, std::string_view prefix, std::string_view split);
-// The PREFIX of such a name; empty: it is none.
+// Returns the PREFIX of such a name; nullopt for other names.
 std::optional<std::string> prefix_of_shard(const std::string& name, std::string_view split);
 
-// Every read asks the kernel to read ahead in its shard and, near the end, in the next one.
+// Each read asks the kernel to prefetch in its shard and, near the end, in the next one.
 class ShardSet final : public TokenSource {
  public:
-  // Opens DIR/PREFIX_SPLIT_*.bin and checks every header and file size; token ids are checked as
-  // they are read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
+  // Opens DIR/PREFIX_SPLIT_*.bin and checks every header and file size; token ids are checked when
+  // they are read. Throws Error(missing_input) if there is no such file, and Error(bad_data) for an
+  // invalid header or size or a shard without tokens.
   ShardSet(const std::string& dir, std::string_view split, int vocab_size,
            std::string_view prefix = "fineweb");
-  // Before the first read: ids are of a tokenizer with so many pieces, at most vocab_size.
+  // Sets the tokenizer's number of pieces, at most vocab_size; call before the first read.
   void set_pieces(int pieces) { pieces_ = pieces; }
 
   const std::string& pattern() const override { return pattern_; }
@@ -45,16 +46,17 @@ class ShardSet final : public TokenSource {
   std::int64_t total_tokens() const { return starts_.back(); }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 
-  // Tokens [offset, offset + out.size()) of one shard; the range must be inside it.
-  // Errors: bad_data (file cut short or replaced meanwhile, an id that is no piece), io.
+  // Reads tokens [offset, offset + out.size()) of one shard; the range must be inside it. Throws
+  // Error(bad_data) if the file was truncated or replaced in the meantime or an id is no piece, and
+  // Error(io).
   void read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const;
-  // The same for the stream of all shards.
+  // Reads from the stream of all shards. Throws what read() throws.
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
 
  private:
   struct ShardFile {
     std::string path;
-    File::Version version;  // when its header was checked
+    File::Version version;  // at the time of the header check
     int token_bytes = 2;
   };
 
@@ -64,8 +66,8 @@ class ShardSet final : public TokenSource {
 
   std::string pattern_;
   std::vector<ShardFile> files_;
-  std::vector<std::int64_t>
-      starts_;  // [count + 1] position of each shard's first token, and all tokens
+  // [count + 1]: position of each shard's first token, and the total
+  std::vector<std::int64_t> starts_;
   int vocab_size_;
   int pieces_ = vocab_size_;
   mutable std::mutex mutex_;

@@ -1,16 +1,16 @@
 #pragma once
-// The header of a shard: 256 little-endian int32, of which the first three are magic, version and
-// the number n of tokens. n ids follow, in as many bits as magic and version say.
+// Header of a shard: 256 little-endian int32, of which the first three are magic number, version
+// and the number n of tokens. n ids follow, whose width depends on magic number and version.
 #include <cstdint>
 
 #include "files/file.h"
 
 namespace tg {
 
-// Our own shards, with uint16 ids; llm.c writes the same for GPT-2's vocabulary.
+// train_gpt's shards, with uint16 ids; llm.c uses this format for GPT-2's vocabulary.
 inline constexpr std::int32_t shard_magic = 20240520;
 inline constexpr std::int32_t shard_version = 1;
-// llm.c's shards of Llama 3's vocabulary, with uint32 ids.
+// llm.c's shards for Llama 3's vocabulary, with uint32 ids.
 inline constexpr std::int32_t wide_shard_magic = 20240801;
 inline constexpr std::int32_t wide_shard_version = 7;
 inline constexpr std::int64_t shard_header_ints = 256;
@@ -21,10 +21,10 @@ struct ShardHeader {
   int token_bytes = 2;
 };
 
-// Whether a file begins as a shard does, in either byte order. Errors: io.
+// Returns whether a file begins like a shard, in either byte order. Throws Error(io).
 bool begins_as_shard(const File& file);
-// Also checks the file's size. Errors: bad_data (cut short, other magic or version, no tokens,
-// another size), io.
+// Reads the header and checks the file's size. Throws Error(bad_data) for a truncated file, another
+// magic number or version, no tokens or another size, and Error(io).
 ShardHeader read_shard_header(const File& file);
 
 }  // namespace tg

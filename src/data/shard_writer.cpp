@@ -25,8 +25,11 @@ std::vector<std::string> find_shards(const std::string& dir, const std::string& 
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     const std::string name = entry.path().filename().string();
-    const auto is_of = [&](std::string_view split) { return is_shard_name(name, prefix, split); };
-    if (is_of("train") || is_of("val") || is_of(kSidecarSplit)) found.push_back(entry.path());
+    const auto belongs_to = [&](std::string_view split) {
+      return is_shard_name(name, prefix, split);
+    };
+    if (belongs_to("train") || belongs_to("val") || belongs_to(kSidecarSplit))
+      found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -46,7 +49,7 @@ void ShardWriter::open_next() {
   files_.emplace_back(paths_.back(), paths_.back() + ".tmp");
   REQUIRE(last().create(), ExitCode::cannot_create, "cannot create {} ({})", last().temporary(),
           std::strerror(errno));
-  // All zero until the token count is known; no reader takes that for a shard.
+  // Zeros until the token count is known; no reader accepts them as a shard.
   const std::array<std::int32_t, shard_header_ints> header{};
   require_written(last().write(header.data(), sizeof header));
   in_shard_ = 0;

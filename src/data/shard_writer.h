@@ -1,6 +1,6 @@
 #pragma once
-// Writes the shards of one split. Until commit() they are called NAME.tmp, which no reader takes
-// for a shard.
+// Writes the shards of one split. Until commit() they are named NAME.tmp, which no reader accepts
+// as a shard.
 #include <cstdint>
 #include <list>
 #include <span>
@@ -11,21 +11,21 @@
 
 namespace tg {
 
-// The shards `prefix`_{train,val}_*.bin in `dir` and the files of a byte sidecar, in order of their
-// names.
+// Returns the shards `prefix`_{train,val}_*.bin in `dir` and the files of a byte sidecar, sorted by
+// name.
 std::vector<std::string> find_shards(const std::string& dir, const std::string& prefix);
 
 class ShardWriter {
  public:
-  // DIR/{prefix}_{split}_%06d.bin of shard_tokens tokens each, the last one shorter.
+  // Writes DIR/{prefix}_{split}_%06d.bin of shard_tokens tokens each; the last one may be shorter.
   ShardWriter(std::string dir, std::string prefix, std::string split, std::int64_t shard_tokens);
 
-  // Errors of all three: cannot_create, io (disk full).
+  // append(), finish() and commit() throw Error(cannot_create) and Error(io) (disk full).
   void append(std::span<const std::uint16_t> tokens);
-  void finish();  // completes the last shard; all are durable then
-  void commit();  // finish(), then gives the files their names
+  void finish();  // completes the last shard and makes all durable
+  void commit();  // finish(), then renames the files to their final names
 
-  // Final names, in order; every shard begun so far.
+  // Returns the final names, in order, of all shards begun so far.
   const std::vector<std::string>& paths() const { return paths_; }
 
  private:
@@ -34,14 +34,14 @@ class ShardWriter {
   void complete();
   FileWriter& last() { return files_.back(); }
   bool is_open() const { return !files_.empty() && files_.back().is_open(); }
-  // Fails with errno unless `done`. Errors: io.
+  // Throws Error(io) with errno unless `done`.
   void require_written(bool done);
 
   std::string dir_, prefix_, split_;
   std::int64_t shard_tokens_;
-  std::int64_t in_shard_ = 0;  // of the last one, buffer included
+  std::int64_t in_shard_ = 0;  // tokens of the last shard, including the buffer
   std::vector<std::uint16_t> buffer_;
-  std::list<FileWriter> files_;  // only the last may be open
+  std::list<FileWriter> files_;  // only the last one may be open
   std::vector<std::string> paths_;
 };
 

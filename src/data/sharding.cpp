@@ -20,7 +20,7 @@
 namespace tg {
 namespace {
 
-// GPT-2's pieces are 256 bytes, one for each merge, and <|endoftext|>.
+// GPT-2's pieces are 256 bytes, one per merge, and <|endoftext|>.
 constexpr int gpt2_merges = 50'000, byte_pieces = 256;
 
 void prepare_directory(const ShardingOptions& options) {
@@ -32,7 +32,7 @@ void prepare_directory(const ShardingOptions& options) {
       options.out_dir, old.size(), old.empty() ? "" : old.front());
 }
 
-// A file that was cut short gives other ids without a sign of it.
+// Checks the number of merges: a truncated file would silently give other ids.
 void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& options) {
   if (!tokenizer.byte_level()) return;
   const auto texts = std::ranges::count(tokenizer.model().kinds(), PieceKind::normal);
@@ -47,8 +47,8 @@ void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& opt
            gpt2_merges);
 }
 
-// With the texts of folders in their place. Before anything is made, all files are tried, but for
-// pipes: to open and close one would end its writer.
+// Replaces folders by their text files. Test-opens all files before any output is created, except
+// pipes: opening and closing a pipe would end its writer.
 std::vector<std::string> find_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
@@ -87,7 +87,7 @@ void require_both_splits(const ShardingOptions& options, const ShardingReport::S
           documents);
 }
 
-// Gives the shards their names, and removes those that were there before.
+// Gives the shards their final names, and removes the previous shards.
 ShardingReport commit(const ShardingOptions& options, SplitWriter& train, SplitWriter& val) {
   const auto old = find_shards(options.out_dir, options.name_prefix);
   if (options.shuffle_seed) progress_line("make_shards writes the shuffled documents");

@@ -19,7 +19,7 @@
 namespace tg {
 namespace {
 
-constexpr std::int64_t page_bytes = 4096;  // tokens begin behind it in both files
+constexpr std::int64_t page_bytes = 4096;  // tokens begin after this page in both files
 
 File nameless_file() {
   if (auto file = File::in_memory("tokens")) return *std::move(file);
@@ -34,11 +34,11 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
 }  // namespace
 
 struct SharedTokens::Control {
-  std::atomic<std::uint32_t> changes = 0;  // a futex
+  std::atomic<std::uint32_t> changes = 0;  // used as a futex
   std::atomic<State> state = State::making;
   std::atomic<std::int64_t> tokens[2] = {};
   std::atomic<std::int64_t> text_bytes = 0, bytes_read = 0;
-  // Written before the state is `failed`.
+  // Written before the state becomes `failed`.
   std::int32_t exit_code = 0;
   char message[3072] = {};
 };
@@ -58,7 +58,7 @@ SharedTokens::SharedTokens(File train_file, File val_file, bool is_maker)
   REQUIRE(mapped != MAP_FAILED, ExitCode::cannot_create, "cannot map {} ({})", files_[train].path(),
           std::strerror(errno));
   control_ = is_maker_ ? new (mapped) Control : static_cast<Control*>(mapped);
-  // Held until this process closes the file, or ends: maker_has_gone().
+  // Held until this process closes the file or exits: see maker_has_gone().
   if (is_maker_) try_lock(files_[train].descriptor(), FileLock::exclusive);
 }
 

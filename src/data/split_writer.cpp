@@ -6,7 +6,7 @@
 
 namespace tg {
 
-// By the split's own key both streams have their documents in one order.
+// The key depends only on the seed and the split, so both streams shuffle documents alike.
 SplitWriter::Stream::Stream(const ShardingOptions& options, const std::string& split,
                             const std::string& name)
     : shards(options.out_dir, options.name_prefix, name, options.shard_tokens) {
@@ -53,7 +53,7 @@ void SplitWriter::finish() {
   report_.shards = std::ssize(tokens_.shards.paths());
 }
 
-// The sidecar first: shards without it would be read as if there were none.
+// Commits the sidecar first: shards without it would be read as if they had none.
 void SplitWriter::commit() {
   if (bytes_) bytes_->shards.commit();
   tokens_.shards.commit();

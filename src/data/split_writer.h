@@ -1,5 +1,5 @@
 #pragma once
-// A split's documents on their way to its shards and to the byte sidecar of the validation split.
+// Writes a split's documents to its shards and, for the validation split, its byte sidecar.
 #include <optional>
 #include <span>
 #include <string>
@@ -13,15 +13,15 @@ namespace tg {
 
 class SplitWriter {
  public:
-  // split: train or val. `options` must outlive this.
+  // `split` is train or val. `options` must outlive this object.
   SplitWriter(const ShardingOptions& options, const std::string& split);
 
-  // A document or a part of one, or tokens of no document. Errors of these and of what follows:
-  // cannot_create, io (disk full).
+  // Appends a document or a part of one, or tokens outside documents. append(), finish() and
+  // commit() throw Error(cannot_create) and Error(io) (disk full).
   void append(const DocumentEncoder::Part& part);
   void append(std::span<const std::uint16_t> tokens);
 
-  // Completes the files, without their names yet.
+  // Completes the files under their temporary names.
   void finish();
   void commit();
 
@@ -29,7 +29,7 @@ class SplitWriter {
   const ShardingReport::Split& report() const { return report_; }
 
  private:
-  // Shards of tokens or of their bytes, whose documents may be shuffled.
+  // Shards of tokens or of their byte counts, whose documents may be shuffled.
   struct Stream {
     Stream(const ShardingOptions& options, const std::string& split, const std::string& name);
     void append(std::span<const std::uint16_t> numbers, bool begins_document);

@@ -32,23 +32,23 @@ bool has_shards(const std::string& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    // Shards of another prefix, too: ShardSet says so.
+    // Counts shards with another prefix too: ShardSet reports the mismatch.
     if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return true;
   }
   return false;
 }
 
-// Of a file that is no text by its name.
+// Rejects a file that is not named like a text file.
 [[noreturn]] void refuse_file(const std::string& path, const std::string& text_key) {
-  RawDocuments(path, Separator::file, text_key);  // refuses known formats
+  RawDocuments(path, Separator::file, text_key);  // throws for known formats
   fail(ExitCode::bad_data,
        "DATA_PATH={} is no text by its name (expected a folder of shards or of text, or a file "
        ".txt, .jsonl or .json, also .gz, .zst or .xz)",
        path);
 }
 
-// The text files that DATA_PATH names, in order; empty if it is no text, or cannot be listed:
-// ShardSet then reports the error.
+// Returns the text files that DATA_PATH names, in order; empty if it is no text or cannot be
+// listed: ShardSet then reports the error.
 std::vector<std::string> text_files(const DataConfig& data) {
   const std::string& path = data.data_path;
   if (!is_folder(path)) {
@@ -60,7 +60,7 @@ std::vector<std::string> text_files(const DataConfig& data) {
   if (has_shards(path)) return {};
   auto texts = find_texts(path);
   if (texts.files.empty()) {
-    // If there is data of another kind, its line says more than that there are no shards.
+    // An error about data of another format says more than an error about missing shards.
     for (const auto& file : texts.other_files) {
       std::error_code ignored;
       if (fs::is_regular_file(file, ignored)) RawDocuments(file, Separator::file, data.text_key);
@@ -70,7 +70,7 @@ std::vector<std::string> text_files(const DataConfig& data) {
   return std::move(texts.files);
 }
 
-// Every rank reads the files itself: from a pipe each would read other bytes.
+// Rejects pipes: every rank reads the files itself, and would read different bytes of a pipe.
 void require_regular(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
@@ -112,7 +112,7 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
 
-// What is no folder of shards.
+// Opens everything but folders of shards.
 std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
                                              const TextMaking& making, WantedSplits wanted) {
   const bool synthetic = data.data_path.starts_with(synthetic_prefix);
@@ -128,7 +128,7 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
   return text_splits(data, std::move(files), vocab_size, making, wanted);
 }
 
-// Missing shards are reported before a missing tokenizer: who has neither learns how to get both.
+// Reports missing shards before a missing tokenizer, since that message explains how to get both.
 TokenSplits open_shards(const DataConfig& data, int vocab_size, WantedSplits wanted) {
   const auto open = [&](bool is_wanted, std::string_view split) -> std::shared_ptr<ShardSet> {
     if (!is_wanted) return nullptr;

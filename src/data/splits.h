@@ -1,10 +1,10 @@
 #pragma once
-// The values of DATA_PATH:
+// Opens the data that DATA_PATH names:
 //   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
-//   synthetic:documents       the same in documents
-//   a file .txt, .jsonl or    text, tokenised while training runs (data/text_tokens.h)
-//     .json, also packed
-//   a folder of such files,   all of them, those of subfolders too (text/text_files.h)
+//   synthetic:documents       random tokens in documents
+//   a file .txt, .jsonl or    text, tokenized during training (data/text_tokens.h)
+//     .json, or compressed
+//   a folder of such files,   all of them, also in subfolders (text/text_files.h)
 //     without shards
 //   any other folder          shards, SHARD_PREFIX_{train,val}_*.bin (data/shard.h)
 #include <memory>
@@ -16,26 +16,26 @@
 
 namespace tg {
 
-// Every id is a piece of the vocabulary; those of shards are checked as they are read.
+// Every id is a piece of the vocabulary; ids of shards are checked when they are read.
 struct TokenSplits {
   std::shared_ptr<const TokenSource> train, val;
   Vocabulary vocabulary;
 };
 
-// How text is tokenised.
+// Options of the tokenization of text.
 struct TextMaking {
   int threads = 1;
   OncePerHost once_per_host = once_alone;
 };
 
-// Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
-// without a TOKENIZER_PATH), bad_data (a broken shard; a file of another kind); those of
-// read_vocabulary().
+// Opens both splits. Throws Error(usage) for an unknown synthetic:…, Error(missing_input) if there
+// is no such file or no shards, Error(config) for text without TOKENIZER_PATH, Error(bad_data) for
+// an invalid shard or a file of another kind, and what read_vocabulary() throws.
 TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
-// The training split: a folder of shards needs none for validation, and `val` is null; a text needs
-// no document for it.
+// Opens the training split: a folder of shards needs no validation shards, and `val` is null; a
+// text needs no validation document.
 TokenSplits open_training(const DataConfig& data, int vocab_size, const TextMaking& making = {});
-// The validation split: a folder of shards needs none for training, and `train` is null.
+// Opens the validation split: a folder of shards needs no training shards, and `train` is null.
 TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 
 }  // namespace tg

@@ -11,7 +11,7 @@ int shard_at(const TokenSource& source, std::int64_t position) {
 }
 
 StreamPosition position_in(const TokenSource& source, std::int64_t stream_position) {
-  // All tokens of a pass, unless it has more than that.
+  // All tokens of a pass, unless it has more than stream_position.
   const auto all = source.tokens_up_to(stream_position + 1);
   const auto position = all > stream_position ? stream_position : stream_position % all;
   const int shard = shard_at(source, position);

@@ -7,17 +7,17 @@
 namespace tg {
 
 struct StreamPosition {
-  std::int64_t pass_begin = 0;  // in the stream
+  std::int64_t pass_begin = 0;  // stream position of the pass
   int shard = 0;
-  std::int64_t begin = 0;  // in the shard
+  std::int64_t begin = 0;  // position in the shard
 };
 
-// The shard of a position of the stream's first pass.
+// Returns the shard of a position in the stream's first pass.
 int shard_at(const TokenSource& source, std::int64_t position);
-// Waits, in text, for the tokens before the position. Errors: what reading throws.
+// Waits, for a text source, for the tokens before the position. Throws what reading throws.
 StreamPosition position_in(const TokenSource& source, std::int64_t stream_position);
-// min(limit, the shard's tokens). Where there is only one shard, its end may not be known yet: then
-// at most `limit` tokens are made.
+// Returns min(limit, the shard's tokens). The end of a single shard may not be known yet: waits for
+// at most `limit` tokens.
 std::int64_t tokens_up_to(const TokenSource& source, int shard, std::int64_t limit);
 
 }  // namespace tg

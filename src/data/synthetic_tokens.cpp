@@ -15,15 +15,15 @@
 namespace tg {
 namespace {
 
-constexpr std::int64_t document_block = 1 << 20;  // tokens that begin with a document
+constexpr std::int64_t document_block = 1 << 20;  // tokens of a block, which begins with a document
 
 // Uniform in [0, bound), from the upper 32 bits.
 std::size_t scaled(std::uint64_t bits, std::size_t bound) {
   return ((bits >> 32) * bound) >> 32;
 }
 
-// The id of each frequency rank, all but `without`. Not std::shuffle, whose result depends on the
-// standard library.
+// Returns the id of each frequency rank, all ids but `without`. Not std::shuffle, whose result
+// depends on the standard library.
 std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed, int without) {
   std::vector<std::uint16_t> ids(count);
   std::iota(ids.begin(), ids.end(), std::uint16_t{0});
@@ -33,7 +33,7 @@ std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed, i
   return ids;
 }
 
-// Probability of each frequency rank, in units of a column (their mean is 1).
+// Returns the probability of each frequency rank, in units of a column (their mean is 1).
 std::vector<double> zipf_shares(std::size_t count) {
   std::vector<double> shares(count);
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -59,8 +59,9 @@ SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::ui
   const auto ids = shuffled_ids(static_cast<std::size_t>(vocab_size), seed, without);
   columns_.resize(ids.size());
   auto shares = zipf_shares(columns_.size());
-  // A share below 1 fills part of its column, and `large` fills the rest. Shares decrease with the
-  // rank, so those below 1 are at the end, except `large` itself once it has filled enough columns.
+  // A weight below 1 fills part of its column, and `large` fills the rest. Weights decrease with
+  // the rank, so those below 1 are at the end, except `large` itself once it has filled enough
+  // columns.
   std::size_t large = 0;
   const auto settle = [&](std::size_t rank, std::size_t rest) {
     columns_[rank] = {threshold(shares[rank]), ids[rank], ids[rest]};
@@ -101,7 +102,7 @@ SyntheticDocuments::SyntheticDocuments(std::string_view split, int vocab_size, s
   assert(vocab_size > 1 && bos_id >= 0 && bos_id < 1 << 16);
 }
 
-// The normal number is Box and Muller's, of two uniform ones.
+// Draws a normal variate by the Box-Muller transform of two uniform variates.
 std::int64_t SyntheticDocuments::length(std::int64_t block, std::uint64_t document) const {
   constexpr double median = 500, sigma = 1.14;
   const auto key = splitmix64(key_, static_cast<std::uint64_t>(block));

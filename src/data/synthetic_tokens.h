@@ -1,7 +1,7 @@
 #pragma once
 // Random tokens, for runs where only speed and a falling loss matter. They are independent and
-// follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0. What is read at a
-// position does not depend on who reads it, and when.
+// follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0. A token is a
+// function of seed, split and position alone, so any position can be read directly.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,15 +17,15 @@ inline constexpr std::int64_t synthetic_train_tokens = 10'000'000'000;
 // The 10,485,760 predictions of the GPT-124M speedrun's validation, and one token before them.
 inline constexpr std::int64_t synthetic_val_tokens = 10'485'761;
 
-// A token is a function of seed, split and position alone, so any position can be read directly.
+// Independent tokens, without documents.
 class SyntheticTokens final : public TokenSource {
  public:
-  // split "train" or "val". The seed shuffles which id has which frequency, the same in both
-  // splits. `without`: an id that is none of them; -1: none.
+  // `split` is "train" or "val". The seed assigns frequencies to ids, equally in both splits.
+  // `without`: an id that does not occur; -1: none.
   SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed, int without = -1);
 
   const std::string& pattern() const override { return pattern_; }
-  std::string identity() const override { return pattern_; }  // besides VOCAB_SIZE and SEED
+  std::string identity() const override { return pattern_; }  // complete with VOCAB_SIZE and SEED
   std::int64_t tokens(int) const override { return total_; }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 
@@ -34,7 +34,7 @@ class SyntheticTokens final : public TokenSource {
  private:
   // Walker's alias method: every column is equally likely and holds two ids.
   struct Column {
-    std::uint32_t threshold = 0;  // `below` if 32 random bits are less, else `above`
+    std::uint32_t threshold = 0;  // selects `below` if 32 random bits are less, else `above`
     std::uint16_t below = 0, above = 0;
   };
 
@@ -43,19 +43,19 @@ class SyntheticTokens final : public TokenSource {
   std::string pattern_;
   std::int64_t total_;
   std::uint64_t key_;
-  std::vector<Column> columns_;  // one for each id
+  std::vector<Column> columns_;  // one per id
 };
 
-// The same tokens in documents, of which each begins with BOS, which is nowhere else. Their lengths
-// are log-normal as FineWeb's: median 500, σ of the logarithm 1.14, and so the mean 958. Every
-// 2^20 tokens a document begins, so that any position can be read directly.
+// Synthetic tokens in documents, each of which begins with BOS, which occurs nowhere else. The
+// lengths are log-normal like FineWeb's: median 500, σ of the logarithm 1.14, hence mean 958. A
+// document begins at every multiple of 2^20 tokens, so that any position can be read directly.
 class SyntheticDocuments final : public TokenSource {
  public:
-  // bos_id: below vocab_size, which is at least 2.
+  // bos_id is below vocab_size, which is at least 2.
   SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed, int bos_id);
 
   const std::string& pattern() const override { return pattern_; }
-  // Besides VOCAB_SIZE, SEED and BOS_ID.
+  // Complete with VOCAB_SIZE, SEED and BOS_ID.
   std::string identity() const override { return pattern_; }
   std::int64_t tokens(int shard) const override { return tokens_.tokens(shard); }
   std::int64_t tokens_up_to(std::int64_t limit) const override {

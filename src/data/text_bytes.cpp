@@ -18,14 +18,14 @@ bool has_sidecar(const DataConfig& data) {
   return false;
 }
 
-// The path's part that the pattern has as "*.bin".
+// Returns the part of the path that is "*.bin" in the pattern.
 std::string rest_of(const ShardSet& shards, int shard) {
   return shards.path(shard).substr(shards.pattern().rfind('*'));
 }
 
 void require_same_files(const ShardSet& sidecar, const ShardSet& tokens) {
-  const auto beside = [](const ShardSet& of, const std::string& rest) {
-    return of.pattern().substr(0, of.pattern().rfind('*')) + rest;
+  const auto beside = [](const ShardSet& shards, const std::string& rest) {
+    return shards.pattern().substr(0, shards.pattern().rfind('*')) + rest;
   };
   for (int i = 0; i < tokens.count(); ++i) {
     const auto expected = beside(sidecar, rest_of(tokens, i));

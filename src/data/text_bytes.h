@@ -1,11 +1,12 @@
 #pragma once
-// What counts the bytes of text that the tokens of a validation split stand for, the denominator of
-// bits per byte: a byte sidecar where there is one, else the tokenizer's table.
+// Counts the bytes of text that the tokens of a validation split stand for, the denominator of bits
+// per byte: from a byte sidecar if there is one, else from the tokenizer's table.
 //
-// A sidecar is the files PREFIX_val_bytes_*.bin beside the shards PREFIX_val_*.bin, one of each
-// name. It has a shard's form: entry i is the number of UTF-8 bytes of the document, before CaseOps
-// and before the tokenizer's normalisation, that token i stands for, 0 for BOS. White space that
-// the tokenizer collapses counts in full, that which it strips at a document's ends nowhere.
+// A sidecar is the files PREFIX_val_bytes_*.bin next to the shards PREFIX_val_*.bin, one for each
+// name. It has a shard's format: entry i is the number of UTF-8 bytes of the document, before
+// CaseOps and before the tokenizer's normalization, that token i stands for, 0 for BOS. White space
+// that the tokenizer collapses counts in full; white space that it strips at a document's ends is
+// not counted.
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,20 +23,21 @@ struct TextBytes {
   std::shared_ptr<const TokenSource> sidecar{};  // null: the table counts
   int bos_id = -1;                               // of the tokenizer; -1: unknown
 
-  // Whether a token and the one before it tell the bytes.
+  // Returns whether a token and its predecessor determine the bytes.
   bool by_pairs() const { return !sidecar && table->by_pairs(); }
 };
 
-// The sidecar of the shards `tokens` as BYTE_COUNTS asks for it; null: none. Errors: missing_input
-// (BYTE_COUNTS=sidecar and no such file); bad_data (a shard without its file or of another length).
+// Returns the sidecar of the shards `tokens` that BYTE_COUNTS selects; null: none. Throws
+// Error(missing_input) if BYTE_COUNTS=sidecar and there is no such file, and Error(bad_data) for a
+// shard without its file or with one of another length.
 std::shared_ptr<const TokenSource> open_sidecar(const DataConfig& data, const ShardSet& tokens);
 
-// Checks the sidecar's entries, where there is one, for `tokens`, which begin at `begin` of the
-// split. Errors: bad_data (BOS with bytes), those of reading.
+// Checks the sidecar's entries, if there is a sidecar, for `tokens`, which begin at `begin` of the
+// split. Throws Error(bad_data) if BOS has bytes, and what reading throws.
 void check_sidecar(const TextBytes& bytes, std::int64_t begin,
                    std::span<const std::uint16_t> tokens);
 
-// The bytes of tokens [begin, begin + count) of the split. Errors: those of reading.
+// Returns the bytes of tokens [begin, begin + count) of the split. Throws what reading throws.
 std::int64_t sidecar_bytes(const TokenSource& sidecar, std::int64_t begin, std::int64_t count);
 
 }  // namespace tg

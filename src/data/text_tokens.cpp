@@ -34,7 +34,8 @@ std::string name_of(const std::vector<std::string>& files) {
 
 }  // namespace
 
-// The tokens, what makes them where that is this process, and the readers that wait for them.
+// Owns the tokens, the thread that produces them if it is in this process, and the waits of
+// readers.
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
@@ -70,7 +71,7 @@ class TextCorpus::Work {
   std::int64_t wait_for(const Split& split, std::int64_t tokens) const;
   void show_progress() const;
 
-  // A reader in wait_for(), which the destructor waits for.
+  // Marks a reader in wait_for(), for which the destructor waits.
   class Waiting {
    public:
     Waiting(const Work& work, bool shows_progress) : work_(work), shows_progress_(shows_progress) {
@@ -97,16 +98,16 @@ class TextCorpus::Work {
   const WantedSplits wanted_;
   const Tokenizer tokenizer_;
   std::shared_ptr<SharedTokens> tokens_;
-  // Of the process that tokenises.
+  // Set in the process that tokenizes.
   std::optional<DocumentReader> reader_;
   std::optional<DocumentEncoder> encoder_;
-  std::exception_ptr error_;  // written before the state of tokens_ is `failed`
+  std::exception_ptr error_;  // written before the state of tokens_ becomes `failed`
   std::atomic<bool> stop_ = false;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::condition_variable reader_done_;
   mutable int waiting_ = 0;        // readers in wait_for()
-  mutable TextProgress progress_;  // of waits for the whole text
+  mutable TextProgress progress_;  // shown while a reader waits for the whole text
 
   std::thread thread_;
 };
@@ -130,7 +131,8 @@ TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int 
   });
   if (!own) tokens_ = SharedTokens::open(address);
   if (tokens_) return;
-  // This process makes them: for all, or for itself where it may not open the others'.
+  // This process tokenizes: for all processes of the host, or only for itself if it may not open
+  // the other process's tokens.
   tokens_ = own ? own : std::make_shared<SharedTokens>();
   reader_.emplace(files_, Separator::blank_line, false, text_key_);
   encoder_.emplace(tokenizer_, *reader_, threads);
@@ -146,7 +148,7 @@ TextCorpus::Work::~Work() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The split of the documents follows from the text.
+// Covers the files only: their split into documents follows from their contents.
 std::string TextCorpus::Work::identity() const {
   SampledDigest digest;
   std::int64_t bytes = 0;
@@ -205,7 +207,8 @@ void TextCorpus::Work::require_wanted_splits(std::int64_t documents) const {
   }
 }
 
-// Blocks until the split has `tokens` tokens or the text has ended. → the tokens that it has.
+// Blocks until the split has `tokens` tokens or the text has ended. Returns the number of tokens
+// available.
 std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens) const {
   const bool all = tokens == all_tokens;
   const Waiting waiting(*this, all);
@@ -213,7 +216,7 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens)
     const auto seen = tokens_->changes();
     const bool gone = tokens_->maker_has_gone();
     const auto state = tokens_->state();
-    // After the state: of an ended text these are all.
+    // Read after the state: if the text has ended, these are all tokens.
     const auto made = tokens_->tokens(split.split_);
     if (made >= tokens || state == SharedTokens::State::ended) return made;
     if (state == SharedTokens::State::failed) {

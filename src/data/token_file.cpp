@@ -17,7 +17,7 @@
 namespace tg {
 namespace {
 
-// Of NumPy's name for it, such as "<u2" or "|u1". Errors: bad_data.
+// Parses NumPy's name of an integer type, such as "<u2" or "|u1". Throws Error(bad_data).
 IntegerType integer_type(const std::string& dtype, const std::string& path) {
   REQUIRE(!dtype.starts_with('>'), ExitCode::bad_data,
           "{} is big-endian (expected little-endian token ids, found '{}'); write it with "

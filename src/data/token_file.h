@@ -1,9 +1,8 @@
 #pragma once
-// A file of token ids that other programs made, by its name and first bytes:
-//   NAME.npy  NumPy's array of integers, of one dimension
-//   NAME.bin  a shard with its header (data/shard_header.h), else raw ids, uint16 as nanoGPT's or
-//   of
-//             another stated type
+// File of token ids from another program, recognized by its name and first bytes:
+//   NAME.npy  NumPy's array of integers, one-dimensional
+//   NAME.bin  a shard with its header (data/shard_header.h), else raw ids: uint16 as nanoGPT's,
+//             or of another specified type
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,16 +14,17 @@ namespace tg {
 
 class TokenFile {
  public:
-  // limit: ids are below it, at most 65,536. raw: the type of raw ids. Errors: missing_input (not
-  // there, no regular file); bad_data (another name, a byte sidecar's; a header that is damaged or
-  // says what this does not read, such as big-endian numbers; another size than it says; raw ids
-  // that the pattern shows to be wider; no tokens); io.
+  // `limit`: upper bound of ids, at most 65,536 (exclusive). `raw`: the type of raw ids. Throws
+  // Error(missing_input) if there is no such regular file; Error(bad_data) for a name of another
+  // kind or of a byte sidecar, an invalid or unsupported header, such as one of big-endian numbers,
+  // a size that differs from the header's, raw ids whose pattern shows that they are wider, or no
+  // tokens; Error(io).
   TokenFile(const std::string& path, int limit, IntegerType raw = {});
 
   const std::string& path() const { return file_.path(); }
   std::int64_t tokens() const { return tokens_; }
-  // Tokens [first, first + out.size()), which must exist. Errors: bad_data (an id that is not in
-  // [0, limit); cut short meanwhile), io.
+  // Reads tokens [first, first + out.size()), which must exist. Throws Error(bad_data) for an id
+  // outside [0, limit) or if the file was truncated in the meantime, and Error(io).
   void read(std::int64_t first, std::span<std::uint16_t> out) const;
 
  private:
@@ -35,7 +35,7 @@ class TokenFile {
   File file_;
   int limit_;
   IntegerType type_;
-  std::int64_t begin_ = 0;  // byte of the first id
+  std::int64_t begin_ = 0;  // offset of the first id
   std::int64_t tokens_ = 0;
 };
 

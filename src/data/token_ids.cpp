@@ -12,12 +12,12 @@ namespace {
 template <typename T>
 std::optional<BadId> convert(const std::byte* stored, std::int64_t limit,
                              std::span<std::uint16_t> out) {
-  // Negative ids, sign-extended, are above every limit.
+  // Sign-extended negative ids exceed every limit.
   using Unsigned = std::conditional_t<std::is_signed_v<T> && sizeof(T) < 4, std::uint32_t,
                                       std::make_unsigned_t<T>>;
   const auto* const ids = reinterpret_cast<const T*>(stored);
   const auto below = static_cast<std::uint64_t>(limit);
-  // The maximum vectorises; the bad id is searched only if there is one.
+  // Computing the maximum vectorizes; the bad id is searched only if there is one.
   Unsigned largest = 0;
   for (std::size_t i = 0; i < out.size(); ++i)
     largest = std::max(largest, static_cast<Unsigned>(ids[i]));

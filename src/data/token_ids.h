@@ -1,5 +1,5 @@
 #pragma once
-// Token ids as files store them, in integers of other sizes than the 16 bits that they have here.
+// Conversion of token ids in files, which may be other integers than the uint16 used here.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace tg {
 
-// A little-endian integer.
+// Little-endian integer type.
 struct IntegerType {
   int bytes = 2;  // 1, 2, 4 or 8
   bool is_signed = false;
@@ -19,8 +19,8 @@ struct BadId {
   std::string value;
 };
 
-// Converts out.size() stored integers, which may be the bytes of `out` itself. limit: at most
-// 65,536. → the first that is not in [0, limit).
+// Converts out.size() stored integers, which may be the bytes of `out` itself. `limit` is at most
+// 65,536. Returns the first id that is not in [0, limit).
 std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType type,
                                  std::int64_t limit, std::span<std::uint16_t> out);
 

@@ -110,7 +110,7 @@ void StridedOrder::resize(std::int64_t micro_batch_tokens) {
   next_ = after(0, rank_);
 }
 
-// In the shard of base_, or in the next one if rank 0 has no whole round left there.
+// Returns base_ as a position in its shard, or in the next shard if rank 0 has no whole round left.
 StridedOrder::Round StridedOrder::base() const {
   const int shard = shard_at(source_, base_);
   const Round found{shard, base_ - source_.start(shard)};
@@ -135,7 +135,8 @@ std::int64_t StridedOrder::reads_of_a_pass(std::int64_t rank) const {
 }
 
 std::int64_t StridedOrder::reads_from(const Round& round, std::int64_t rank) const {
-  // The first read of a shard always fits; another one while a whole round and one token remain.
+  // The first read of a shard always fits; another read fits while a whole round and one token
+  // remain.
   const std::int64_t rest = source_.tokens(round.shard) - 1 - round.begin - rank * stride_;
   const auto whole = rest / (stride_ * world_size_);
   return round.begin == 0 ? std::max<std::int64_t>(1, whole) : std::max<std::int64_t>(0, whole);

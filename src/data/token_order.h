@@ -1,13 +1,13 @@
 #pragma once
-// The order in which a rank reads the tokens of a source, one micro-batch a round.
-//   stream   a step is M consecutive micro-batches of L + 1 tokens of the stream; rank j mod W
-//   reads
-//            micro-batch j. A step's tokens do not depend on W.
-//   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
-//   documents  as stream, but each shard begins at its first document, and its last tokens, too few
-//            for a whole round, are dropped (data/documents_order.h).
-//   aligned  a micro-batch is a row of documents' beginnings (data/aligned_order.h).
-//   listed   a given list of places; validation reads in this order.
+// Orders in which a rank reads the tokens of a source, one micro-batch per round.
+//   stream     a step is M consecutive micro-batches of L + 1 tokens of the stream; rank j mod W
+//              reads micro-batch j. A step's tokens do not depend on W.
+//   strided    rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances by
+//              B * T * W.
+//   documents  like stream, but each shard begins at its first document, and its last tokens, too
+//              few for a whole round, are dropped (data/documents_order.h).
+//   aligned    a micro-batch is a row of beginnings of documents (data/aligned_order.h).
+//   listed     a given list of places; used by validation.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
 #include <memory>
@@ -19,25 +19,25 @@
 
 namespace tg {
 
-// The position to resume from: behind the last batch that was consumed, not read ahead. The same on
-// every rank.
+// Position to resume from: after the last consumed batch, ignoring batches read ahead. Equal on all
+// ranks.
 struct LoaderState {
-  // stream, documents, aligned: where in the stream all ranks together are, before wrapping.
+  // stream, documents, aligned: stream position of all ranks together, before wrapping.
   std::int64_t token_offset = 0;
-  // stream, documents, aligned: micro-batches of the unfinished step before it, 0 between steps.
-  // strided: rounds since the beginning, or since micro-batches last changed their size, which was
-  // at token_offset of the stream; each rank's own position follows from both.
+  // stream, documents, aligned: micro-batches of the unfinished step before the position, 0 between
+  // steps. strided: rounds since the beginning or since the last change of the micro-batch size,
+  // which was at token_offset of the stream; each rank's own position follows from both.
   std::int64_t micro_batches = 0;
 
   bool operator==(const LoaderState&) const = default;
 };
 
-// Tokens of the source's stream that follow each other.
+// Consecutive tokens of the source's stream.
 struct TokenSpan {
   std::int64_t begin = 0, tokens = 0;
 };
 
-// A micro-batch: the tokens of its spans one after the other, inputs + 1 in all.
+// Location of a micro-batch: its tokens are the concatenation of the spans, inputs + 1 in all.
 struct Place {
   std::vector<TokenSpan> spans;
   std::int64_t tokens() const;
@@ -48,16 +48,16 @@ class TokenOrder {
   explicit TokenOrder(const TokenSource& source) : source_(source) {}
   virtual ~TokenOrder() = default;
 
-  // Advances by one round. → this rank's micro-batch; empty if it has none in this round. Cheap:
-  // the workers of a PrefetchSource call it under their lock. Errors: those of reading, of an order
-  // that looks at tokens; it stays as it was.
+  // Advances by one round and returns this rank's micro-batch; nullopt if it has none in this
+  // round. Cheap: the workers of a PrefetchSource call it under their lock. Throws, if the order
+  // depends on tokens, what reading throws; the order is then unchanged.
   virtual std::optional<Place> advance() = 0;
   virtual LoaderState state() const = 0;
-  // Errors: config (a state that this order cannot have); those of reading.
+  // Throws Error(config) for a state that this order cannot have, and what reading throws.
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
-  // Between two steps: micro-batches have L tokens from now on. Wants an L up to that of the
-  // constructor.
+  // Changes the size of later micro-batches to L tokens; only between two steps. Precondition: L is
+  // at most the constructor's.
   virtual void resize(std::int64_t micro_batch_tokens);
 
   // Reads out.size() tokens from `begin`, in a place that advance() returned. Thread-safe.
@@ -66,12 +66,12 @@ class TokenOrder {
   }
 
  protected:
-  const TokenSource& source_;  // outlives the order
+  const TokenSource& source_;  // must outlive the order
 };
 
 class StreamOrder final : public TokenOrder {
  public:
-  // micro_batch_tokens L, the most; micro_batches M a step (of all ranks).
+  // micro_batch_tokens: maximum of L; micro_batches: M per step, of all ranks.
   StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
               std::int64_t micro_batches, int rank, int world_size);
 
@@ -82,18 +82,18 @@ class StreamOrder final : public TokenOrder {
   void resize(std::int64_t micro_batch_tokens) override;
 
  private:
-  const std::int64_t longest_;  // of L + 1
+  const std::int64_t longest_;  // maximum of L + 1
   std::int64_t span_;           // L + 1
   std::int64_t micro_batches_;  // M
   std::int64_t rank_, world_size_;
-  std::int64_t step_begin_ = 0;  // first token of the current step in the stream
-  std::int64_t dealt_ = 0;       // micro-batches of the step that ranks took in past rounds
+  std::int64_t step_begin_ = 0;  // stream position of the current step
+  std::int64_t dealt_ = 0;       // micro-batches of the step that were dealt in past rounds
 };
 
 class StridedOrder final : public TokenOrder {
  public:
-  // micro_batch_tokens B * T, the most. repeat_first: b0, b0, b1, … instead of b0, b1, …
-  // Errors: bad_data (a shard with fewer than B * T * W + 1 tokens).
+  // micro_batch_tokens: maximum of B * T. repeat_first: b0, b0, b1, … instead of b0, b1, … Throws
+  // Error(bad_data) for a shard with fewer than B * T * W + 1 tokens.
   StridedOrder(const TokenSource& source, std::int64_t micro_batch_tokens, int rank, int world_size,
                bool repeat_first);
 
@@ -101,39 +101,41 @@ class StridedOrder final : public TokenOrder {
   LoaderState state() const override { return {.token_offset = base_, .micro_batches = rounds_}; }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return longest_; }
-  // All ranks go on at rank 0's position, behind all that a rank has read; one that is in the next
-  // shard already reads some of that again.
+  // All ranks continue at rank 0's position, after everything read so far; only a rank that is
+  // already in the next shard rereads some tokens.
   void resize(std::int64_t micro_batch_tokens) override;
 
-  // Reads of this rank in one pass over all shards, not counting a repeated first read.
+  // Returns the number of reads of this rank in one pass over all shards, without a repeated first
+  // read.
   std::int64_t reads_of_a_pass() const { return reads_of_a_pass(rank_); }
 
  private:
-  // A position for all ranks: rank r reads at `begin` + r * B * T of the shard.
+  // Position common to all ranks: rank r reads at `begin` + r * B * T of the shard.
   struct Round {
     int shard = 0;
     std::int64_t begin = 0;
   };
   Round base() const;
-  // Where `rank` reads after `reads` reads from base_ on.
+  // Returns the position of `rank` after `reads` reads from base_ on.
   Round after(std::int64_t reads, std::int64_t rank) const;
-  // Reads of the rank from there to the end of its shard.
+  // Returns the number of reads of the rank from that position to the end of the shard.
   std::int64_t reads_from(const Round& round, std::int64_t rank) const;
   std::int64_t reads_of_a_pass(std::int64_t rank) const;
   bool repeats() const { return repeat_first_ && base_ == 0; }
-  // Without the repeated one.
+  // Returns the reads so far without the repeated one.
   std::int64_t reads() const { return repeats() && rounds_ > 0 ? rounds_ - 1 : rounds_; }
 
-  const std::int64_t longest_;  // of B * T + 1
+  const std::int64_t longest_;  // maximum of B * T + 1
   std::int64_t stride_;         // B * T
   std::int64_t rank_, world_size_;
   bool repeat_first_;
-  std::int64_t base_ = 0;  // in the stream, where reading in strides of this size began
+  std::int64_t base_ = 0;  // stream position at which reading with this stride began
   std::int64_t rounds_ = 0;
   Round next_;  // this rank's next read
 };
 
-// Cycles through the listed spans, a micro-batch each, for `count` rounds; later rounds have none.
+// Cycles through the listed spans, one micro-batch each, for `count` rounds; later rounds have
+// none.
 class ListedOrder final : public TokenOrder {
  public:
   ListedOrder(const TokenSource& source, std::vector<TokenSpan> places, std::int64_t count);

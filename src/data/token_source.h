@@ -1,6 +1,6 @@
 #pragma once
-// The tokens of one split, from shards, text or a generator, as one endless stream and as the
-// shards that store it.
+// Tokens of one split, from shards, text or a generator, as one endless stream and as the shards
+// that store it.
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -9,31 +9,31 @@
 
 namespace tg {
 
-// Thread-safe.
+// Thread-safe source of tokens.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  virtual const std::string& pattern() const = 0;  // its origin, for log lines and errors
-  // What it holds, by content, such as "3 shards, 90000 tokens, digest 0123456789abcdef": the same
-  // wherever that is, and for other data another text. Never waits for tokens to be made. Errors:
-  // missing_input, io.
+  virtual const std::string& pattern() const = 0;  // origin, for log lines and errors
+  // Identifies the content, such as "3 shards, 90000 tokens, digest 0123456789abcdef": independent
+  // of its location, and different for other data. Never waits for tokens. Throws
+  // Error(missing_input) and Error(io).
   virtual std::string identity() const = 0;
-  // Number of shards.
+  // Returns the number of shards.
   virtual int count() const { return 1; }
   virtual std::string path(int /*shard*/) const { return pattern(); }
   virtual std::int64_t tokens(int shard) const = 0;
   virtual std::int64_t start(int /*shard*/) const { return 0; }  // position in the stream
-  // min(limit, tokens of one pass). A source that produces tokens as they are needed produces at
+  // Returns min(limit, tokens of one pass). A source that produces tokens on demand produces at
   // most `limit`.
   virtual std::int64_t tokens_up_to(std::int64_t limit) const = 0;
-  // Tokens of one pass; empty while that is not known. Never blocks.
+  // Returns the tokens of one pass; nullopt while unknown. Never blocks.
   virtual std::optional<std::int64_t> known_tokens() const {
     return tokens_up_to(std::numeric_limits<std::int64_t>::max());
   }
 
-  // Tokens [offset, offset + out.size()) of the stream, which repeats after its last token.
-  // offset >= 0. Errors: bad_data, missing_input, io.
+  // Reads tokens [offset, offset + out.size()) of the stream, which repeats after its last token;
+  // offset >= 0. Throws Error(bad_data), Error(missing_input) and Error(io).
   virtual void read_at(std::int64_t offset, std::span<std::uint16_t> out) const = 0;
 };
 

@@ -13,8 +13,8 @@ struct Halves {
   std::size_t small_low = 0, zero_low = 0;    // of the lower halves
 };
 
-// Pairs of `bytes` bytes as numbers of twice the width. Small is below 16, which 2 ^ 20 ids are
-// above 16 bits, or the upper half of a small negative number.
+// Reads pairs of `bytes` bytes as numbers of twice the width. A high half is small if it is below
+// 16, which covers ids up to 2 ^ 20, or if it is all ones, as for small negative numbers.
 Halves count_halves(std::span<const std::byte> stored, std::size_t bytes) {
   Halves halves{.numbers = stored.size() / (2 * bytes)};
   const auto number_at = [&](std::size_t at) {

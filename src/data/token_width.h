@@ -1,5 +1,5 @@
 #pragma once
-// The width of raw token ids, which nothing in their file tells.
+// Width of raw token ids, which their file does not declare.
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace tg {
 
-// The type that --dtype names: uint16, uint32 or int64; nothing: another name.
+// Returns the type that --dtype names: uint16, uint32 or int64; nullopt for other names.
 std::optional<IntegerType> integer_type_named(std::string_view dtype);
 
-// The bytes of an id that the pattern of `stored` shows, where they are more than `bytes` (2 or 4):
-// ids of a language have the same distribution at even and odd places, halves of wider numbers have
-// not. Nothing: no sign of that, or too few numbers to tell.
+// Detects ids wider than `bytes` (2 or 4) by the pattern of `stored`, and returns their width in
+// bytes: ids of a language are distributed equally at even and odd positions, halves of wider
+// numbers are not. Returns nullopt without such a pattern or with too few numbers.
 std::optional<int> wider_ids(std::span<const std::byte> stored, int bytes);
 
 }  // namespace tg

@@ -14,10 +14,10 @@ namespace tg {
 
 namespace {
 
-// The most documents of a row in record 43's script, whose table of them is of one size.
+// Maximum number of documents in a row in record 43's script, whose table of them has a fixed size.
 constexpr std::int64_t kPiecesOfScript = 127;
 
-// In micro-batches of the largest shape.
+// The order has micro-batches of the largest shape.
 std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSource& tokens,
                                        int rank, int world_size) {
   const auto longest = micro_batch_tokens(settings, world_size);
@@ -46,9 +46,9 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
   return std::make_unique<StreamOrder>(tokens, longest, of_step, rank, world_size);
 }
 
-constexpr std::int64_t kLooked = 1 << 20;  // tokens, of FineWeb a thousand documents
+constexpr std::int64_t kLooked = 1 << 20;  // tokens; about a thousand FineWeb documents
 
-// → the tokens before the first one; nothing: it is there.
+// Returns the number of tokens searched without finding `bos_id`; nullopt if it was found.
 std::optional<std::int64_t> tokens_without(const TokenSource& source, std::int64_t bos_id) {
   std::vector<std::uint16_t> tokens;
   std::int64_t begin = 0;

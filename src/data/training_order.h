@@ -1,5 +1,5 @@
 #pragma once
-// The order of the training tokens, and the documents in it.
+// Order of the training tokens, and their documents.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,18 +11,19 @@
 
 namespace tg {
 
-// The order that LOADER_ORDER names, in micro-batches of the run's first shape. `tokens` must
-// outlive it. Wants BOS_ID as read_vocabulary() resolves it. Errors: what the
+// Returns the order that LOADER_ORDER selects, in micro-batches of the run's first shape. `tokens`
+// must outlive it. Precondition: BOS_ID is resolved (resolve_bos_id()). Throws what the
 // constructors of StridedOrder, DocumentsOrder and AlignedOrder throw.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
 
-// The segments of its micro-batches, where DOCUMENT_ATTENTION wants them. BOS_ID as above.
+// Returns the rule for the segments of the micro-batches; nullopt if DOCUMENT_ATTENTION needs none.
+// Precondition: BOS_ID is resolved.
 std::optional<SegmentRule> training_segments(const Settings& settings);
 
-// Warns, once of all ranks, where attention or the smear gate wants to know where documents begin
-// and BOS_ID=`bos_id` is none of the split's first million tokens. Of text it waits for the first
-// ones. Errors: those of reading.
+// Warns, on one rank, if attention or the smear gate depends on document boundaries but
+// BOS_ID=`bos_id` is not among the split's first million tokens. Waits, for a text source, for the
+// tokens that it searches. Throws what reading throws.
 void warn_without_documents(const Settings& settings, const TokenSource& source,
                             std::int64_t bos_id);
 

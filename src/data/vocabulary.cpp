@@ -6,8 +6,8 @@
 namespace tg {
 namespace {
 
-constexpr int gpt2_bos = 50256, usual_bos = 1;  // of SentencePiece models
-constexpr int gpt2_most = 51'200;               // of its 50,257 ids padded to a multiple of 1,024
+constexpr int gpt2_bos = 50256, usual_bos = 1;  // 1 is usual in SentencePiece models
+constexpr int gpt2_most = 51'200;               // 50,257 ids padded to a multiple of 1,024
 
 void warn_of_guess(int bos_id, int vocab_size, const DataConfig& data) {
   const bool is_gpt2 = vocab_size > gpt2_bos && vocab_size <= gpt2_most;

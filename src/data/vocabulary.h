@@ -1,5 +1,6 @@
 #pragma once
-// What data and scores need to know of VOCAB_SIZE, TOKENIZER_PATH and BOS_ID.
+// Facts about the vocabulary, from VOCAB_SIZE, TOKENIZER_PATH and BOS_ID, that data and scores
+// need.
 #include <optional>
 #include <string>
 
@@ -9,26 +10,27 @@
 namespace tg {
 
 struct Vocabulary {
-  // The ids that tokens may have are below it: the tokenizer's pieces, or, without one, VOCAB_SIZE.
+  // Exclusive upper bound of token ids: the tokenizer's pieces or, without a tokenizer, VOCAB_SIZE.
   int pieces = 0;
   std::string format{};              // the tokenizer's; empty without one
   std::string normalisation{};       // Tokenizer::normalisation()
-  std::optional<TextBytes> bytes{};  // absent without a tokenizer and a sidecar
-  // Begins every document. BOS_ID=auto: the tokenizer's, else GPT-2's where its ids fit, else 1.
+  std::optional<TextBytes> bytes{};  // absent if there is neither a tokenizer nor a sidecar
+  // Begins every document. With BOS_ID=auto: the tokenizer's BOS, else GPT-2's if the vocabulary
+  // includes it, else 1.
   int bos_id = 1;
-  bool has_bos = false;  // a tokenizer says so
+  bool has_bos = false;  // the tokenizer has a BOS
 };
 
-// The tokenizer of TOKENIZER_PATH and CASEOPS_ENABLED. vocab_size, errors: as Tokenizer's; those of
-// require_caseops_as_made().
+// Opens the tokenizer of TOKENIZER_PATH and CASEOPS_ENABLED. Throws what Tokenizer and
+// require_caseops_as_made() throw.
 Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
 
-// Errors: those of Tokenizer.
+// Throws what Tokenizer throws.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
 
-// Makes BOS_ID=auto that number unless nothing reads it (mode::reads_no_bos_id), as config.json and
-// checkpoints have it; warns where it is a guess of a vocabulary that is not GPT-2's size. Errors:
-// those of make_tokenizer().
+// Replaces BOS_ID=auto by the number, which config.json and checkpoints then have, unless nothing
+// reads it (mode::reads_no_bos_id); warns if it is a guess for a vocabulary that is not of GPT-2's
+// size. Throws what make_tokenizer() throws.
 void resolve_bos_id(Settings& settings);
 
 }  // namespace tg
