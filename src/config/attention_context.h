@@ -11,7 +11,7 @@ std::int64_t attention_context(const Settings& settings, std::int64_t row);
 
 // Returns the longest row in which phased test-time training scores a document: TTT_EVAL_SEQ_LEN,
 // or if that is 0 the tokens that attention spans in training (in the documents and aligned orders
-// without a limit: those of one of kMicroBatches rows).
+// without a limit: a row of 1 / kMicroBatches of a batch).
 std::int64_t adaptation_row(const Settings& settings);
 
 // ROPE_YARN: RoPE's base grows beyond `trained` tokens, for the largest of: `longest`, the context

@@ -56,11 +56,13 @@ bool schedule_follows_clock(const RunConfig& run) {
 }
 
 RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
-  const auto of = [](double done, double all) { return all > 0 ? std::min(done / all, 1.0) : 0; };
+  const auto fraction = [](double done, double all) {
+    return all > 0 ? std::min(done / all, 1.0) : 0;
+  };
   const double by_steps =
-      of(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
+      fraction(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
   const double by_time =
-      schedule_follows_clock(run) ? of(elapsed_ms, training_seconds(run) * 1000) : 0;
+      schedule_follows_clock(run) ? fraction(elapsed_ms, training_seconds(run) * 1000) : 0;
   return {.step = steps, .share = std::max(by_steps, by_time)};
 }
 

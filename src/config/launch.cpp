@@ -85,7 +85,7 @@ std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup
   if (lookup("SLURM_NNODES") == "1") return world_size;
   std::int64_t node = 0;
   if (!read_value(lookup("SLURM_NODEID").value_or("0"), node)) return std::nullopt;
-  // The list of the Slurm step, else that of the job.
+  // The Slurm step's list, else the job's.
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     const auto found = slurm_tasks(lookup(name).value_or(""), node);
     if (found && *found >= 1 && *found <= world_size) return found;

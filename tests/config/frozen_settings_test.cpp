@@ -138,7 +138,7 @@ TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
   EXPECT_EQ(error_of({"ADAM_EPS=1e-8"}, {"ADAM_EPS=0.00000001"}), "");
 }
 
-// What auto stands for follows from other settings, which are frozen; a run's own number counts.
+// auto follows from other settings, which are fixed; a number of the run counts.
 TEST(FrozenSettings, ANumberIsComparedWithANumberNotWithAuto) {
   EXPECT_EQ(error_of({}, {"ROPE_LONGEST=2048"}), "");
   EXPECT_EQ(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=2048"}), "");
@@ -171,7 +171,7 @@ TEST(FrozenSettings, OrdersOfRowsHaveOneOrderOnAnyRanksButWithTheScriptsQuirks) 
     EXPECT_NE(error_of(rows, other).find("(BOS_ID=1, now 7)"), std::string::npos);
   }
   EXPECT_EQ(error_of({"BOS_ID=1"}, {"BOS_ID=7"}), "");
-  // Of a program that had no BOS_ID.
+  // A checkpoint of a program that had no BOS_ID.
   auto saved = frozen_settings(Settings(), 1);
   EXPECT_FALSE(saved.contains("BOS_ID"));
 }
@@ -192,7 +192,7 @@ TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
   const std::vector<std::string> aligned = {"LOADER_ORDER=aligned", "DOCUMENT_ATTENTION=0"};
   EXPECT_NE(error_of(aligned, with(aligned, {"SEGMENT_LIMIT=7"})).find("SEGMENT_LIMIT=2048, now 7"),
             std::string::npos);
-  // Of a program without these settings.
+  // A checkpoint of a program without these settings.
   auto saved = frozen_settings(Settings(), 1);
   saved.erase("DOCUMENT_ATTENTION");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
@@ -201,7 +201,7 @@ TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
 TEST(FrozenSettings, TheEmbeddingsDecayIsFrozenByItsValue) {
   EXPECT_EQ(error_of({"ADAM_WD=0.1"}, {"ADAM_WD=0.1", "EMBED_WD=0.1"}), "");
   EXPECT_NE(error_of({}, {"EMBED_WD=0.1"}).find("EMBED_WD=0.04, now 0.1"), std::string::npos);
-  // Of a program without it.
+  // A checkpoint of a program without the setting.
   auto saved = frozen_settings(Settings(), 1);
   saved.erase("EMBED_WD");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
@@ -270,7 +270,7 @@ TEST(GradAccumSteps, IsANumberOrAuto) {
   const auto automatic = settings_of({"GRAD_ACCUM_STEPS= auto "});
   EXPECT_TRUE(automatic.run.grad_accum_steps.automatic);
   EXPECT_EQ(setting_text(automatic, "grad_accum_steps"), "auto");
-  // The same micro-batches as by default, and so the same tokens of every step.
+  // Micro-batches as by default, and so equal tokens in every step.
   EXPECT_EQ(frozen_settings(automatic, 2), frozen_settings(Settings(), 2));
   for (const auto* wrong : {"-1", "automatic", "2.5", ""}) {
     EXPECT_NE(failure_of([&] {

@@ -130,7 +130,7 @@ TEST(Launch, CountsTheRanksOfThisHost) {
   EXPECT_EQ(launched_with(openmpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}).local_size, 2);
   EXPECT_EQ(launched_with(pmi, {{"MPI_LOCALNRANKS", "1"}}).local_size, 1);
   EXPECT_EQ(launched_with(slurm, {{"SLURM_NNODES", "1"}}).local_size, 6);
-  // All of them, where nobody says.
+  // All ranks, if no variable gives the number.
   for (const auto& environment : {torchrun, openmpi, slurm, pmi}) {
     EXPECT_EQ(launched(environment).local_size, launched(environment).world_size);
   }

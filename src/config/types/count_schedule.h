@@ -13,7 +13,7 @@ struct RunProgress {
 };
 
 // A count that changes while a run goes on. As text "98304,393216@0.3,786432@5000": the first from
-// the beginning; each of the others from a step on or, below 1, from a share of the run on.
+// the beginning; each of the others from a step on or, below 1, from a fraction of the run on.
 class CountSchedule {
  public:
   struct Stage {

@@ -5,8 +5,8 @@
 
 namespace tg {
 
-// GEMMs that are computed in FP8: FP8=1 means all, FP8=mlp,out those of the MLP and of attention's
-// output.
+// GEMMs that are computed in FP8: FP8=1 means all, FP8=mlp,out the MLP's and attention's output
+// projection.
 struct Fp8Parts {
   bool mlp = false, qkv = false, out = false, head = false;
 
@@ -21,10 +21,10 @@ struct Fp8Parts {
                                 {"head", &Fp8Parts::head}});
   }
   bool any() const {
-    return std::ranges::any_of(names(), [this](const Name& of) { return this->*of.part; });
+    return std::ranges::any_of(names(), [this](const Name& name) { return this->*name.part; });
   }
   bool all() const {
-    return std::ranges::all_of(names(), [this](const Name& of) { return this->*of.part; });
+    return std::ranges::all_of(names(), [this](const Name& name) { return this->*name.part; });
   }
 };
 

@@ -156,7 +156,7 @@ bool read_value(std::string_view text, NumberOrAuto& value) {
 bool read_value(std::string_view text, Fp8Parts& value) {
   Fp8Parts read;
   if (bool all = false; read_value(text, all)) {
-    for (const auto& of : Fp8Parts::names()) read.*of.part = all;
+    for (const auto& name : Fp8Parts::names()) read.*name.part = all;
   } else {
     const auto items = split_commas(text);
     if (items.empty()) return false;
