@@ -21,7 +21,7 @@ bool within(char32_t code, char32_t first, char32_t last) {
   return code >= first && code <= last;
 }
 
-bool is_obeyed(char32_t code) {
+bool is_unsafe(char32_t code) {
   const bool control = code < 0x20 || within(code, 0x7f, 0x9f);
   const bool line_end = within(code, 0x2028, 0x2029);
   const bool direction = code == 0x61c || within(code, 0x200e, 0x200f) ||
@@ -37,7 +37,7 @@ std::size_t append_first(std::string& out, std::string_view text) {
     return 1;
   }
   const auto code = code_point(character);
-  if (!is_obeyed(code)) {
+  if (!is_unsafe(code)) {
     out += character;
   } else if (code < 0x80) {
     out += fmt::format("\\x{:02x}", static_cast<unsigned>(code));
@@ -49,10 +49,10 @@ std::size_t append_first(std::string& out, std::string_view text) {
 
 }  // namespace
 
-std::string escaped(std::string_view text, std::size_t most) {
+std::string escaped(std::string_view text, std::size_t max_bytes) {
   std::string out;
   std::size_t at = 0;
-  while (at < text.size() && at < most) at += append_first(out, text.substr(at));
+  while (at < text.size() && at < max_bytes) at += append_first(out, text.substr(at));
   return at < text.size() ? out + "..." : out;
 }
 

@@ -10,7 +10,7 @@ namespace tg {
 // more.
 
 // Returns one line, from about the first `max_bytes` bytes of `text`.
-std::string escaped(std::string_view text, std::size_t most = 100);
+std::string escaped(std::string_view text, std::size_t max_bytes = 100);
 // Escapes the whole text; line ends and tabs stay.
 std::string escaped_lines(std::string_view text);
 

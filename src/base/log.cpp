@@ -68,7 +68,7 @@ void open_file(const std::string& path, bool truncate, std::optional<std::string
   // spdlog's default handler would report once a second.
   state.file->set_error_handler([&state](const std::string& what) {
     if (!state.file_lost.exchange(true))
-      warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
+      warn_line(fmt::format("lines of the log file are lost ({}); the run continues", what));
   });
   if (header) state.file->info(*header);
   for (const auto& line : state.before_file) state.file->info(line);
@@ -117,7 +117,7 @@ void log_line(std::string_view text) {
     state.out->info(line);
     if (std::ferror(stdout) != 0 && !state.out_lost.exchange(true)) {
       warn_line(fmt::format(
-          "standard output cannot be written ({}); the run goes on, with its log file alone",
+          "standard output cannot be written ({}); the run continues with the log file only",
           std::strerror(errno)));
     }
   }

@@ -44,19 +44,20 @@ Error describe(const std::exception& error) {
 
 // Printed when not even the memory to format the error's line is left.
 constexpr std::string_view kNoMemoryLine =
-    "ERROR exit=71: out of memory, and none left to say where; use a smaller model or batch\n";
+    "ERROR exit=71: out of memory, even for the details of this error; use a smaller model or "
+    "batch\n";
 
 // Unlinking may block, since storage may be what failed.
 constexpr auto kRemovalTimeout = std::chrono::seconds(2);
 
-std::atomic_flag the_end;
+std::atomic_flag exiting;
 
 // Returns in the first thread that calls it, which ends the process; other threads wait forever.
-void take_the_end() {
-  static thread_local bool mine = false;
-  if (mine) return;
-  while (the_end.test_and_set()) ::pause();
-  mine = true;
+void claim_exit() {
+  static thread_local bool claimed = false;
+  if (claimed) return;
+  while (exiting.test_and_set()) ::pause();
+  claimed = true;
 }
 
 [[noreturn]] void exit_with(ExitCode code) {
@@ -67,7 +68,7 @@ void take_the_end() {
 }
 
 [[noreturn]] void end_by_exception() {
-  take_the_end();
+  claim_exit();
   auto code = ExitCode::memory;
   try {
     const auto error = describe_error(std::current_exception());
@@ -83,22 +84,22 @@ void take_the_end() {
 }  // namespace
 
 bool is_ending() {
-  return the_end.test();
+  return exiting.test();
 }
 
 void silence_other_threads() {
-  take_the_end();
+  claim_exit();
 }
 
 void end_process(const Error& error, const std::function<void()>& last) {
-  take_the_end();
+  claim_exit();
   error_line(static_cast<int>(error.exit_code()), error.what());
   last();
   exit_with(error.exit_code());
 }
 
 void end_process(ExitCode code) {
-  take_the_end();
+  claim_exit();
   exit_with(code);
 }
 
@@ -107,7 +108,7 @@ void explain_errors_with(Explanation new_explanation) {
 }
 
 Error describe_error(const std::exception_ptr& exception) {
-  if (!exception) return {ExitCode::internal, "the program ended itself without an exception"};
+  if (!exception) return {ExitCode::internal, "the program terminated without an exception"};
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {

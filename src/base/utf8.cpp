@@ -47,13 +47,13 @@ std::size_t valid_utf8_prefix(std::string_view text) {
 }
 
 bool begins_utf8_character(std::string_view text) {
-  constexpr std::size_t kMostBytes = 4;
-  if (text.size() >= kMostBytes) return false;
+  constexpr std::size_t kMaxBytes = 4;
+  if (text.size() >= kMaxBytes) return false;
   const auto first = static_cast<unsigned char>(text.front());
   if (text.size() == 1) return first >= 0xc2 && first <= 0xf4;
   // Only the second byte's range depends on the first.
   std::string filled(text);
-  filled.resize(kMostBytes, '\x80');
+  filled.resize(kMaxBytes, '\x80');
   return character_length(filled) > text.size();
 }
 

@@ -27,7 +27,7 @@ AlignedOrder::AlignedOrder(const TokenSource& source, const DocumentRows& rows,
 // documents.
 void AlignedOrder::require_a_round() {
   go_to(0);
-  const auto needed = rows_.left_of_round(0);
+  const auto needed = rows_.left_in_round(0);
   std::int64_t most = 0;
   bool any = false;
   do {
@@ -55,7 +55,7 @@ std::optional<Place> AlignedOrder::advance() {
 }
 
 void AlignedOrder::begin_round() {
-  const auto rows = rows_.left_of_round(dealt_);
+  const auto rows = rows_.left_in_round(dealt_);
   try {
     for (;;) {
       const auto [begin, tokens, shard, whole] = document();
@@ -97,7 +97,7 @@ void AlignedOrder::refuse_many_pieces(const Row& row) const {
   const auto at = position_in(source_, spans.front().begin);
   fail(ExitCode::bad_data,
        "{}: the row of {} tokens that begins at token {} has {} documents (expected at most {} "
-       "with RECORD_QUIRKS=1, as the Python script has room for); set RECORD_QUIRKS=0 or lower "
+       "with RECORD_QUIRKS=1, the limit of the Python script); set RECORD_QUIRKS=0 or lower "
        "TRAIN_BATCH_TOKENS",
        source_.path(at.shard), span_ - 1, at.begin, std::ssize(spans), pieces_.most);
 }

@@ -30,17 +30,17 @@ struct Counts {
   double total = 0;
 
   // Counts a pair of tokens, the bytes of the second, and the bytes of its piece alone.
-  void add(std::uint16_t x, std::uint16_t y, int of_token, int of_piece) {
+  void add(std::uint16_t x, std::uint16_t y, int token_bytes, int piece_bytes) {
     ++token[y];
     ++context[x];
     ++pair[std::uint32_t{x} << 16 | y];
-    bytes += of_token;
+    bytes += token_bytes;
     // Extra bytes: 1 is a leading space; -1 a space that the tokenizer added; less means that the
     // preceding bytes and this one spell a mark, which is a space or, if added, nothing.
-    const int more = of_token - of_piece;
-    const bool ends_mark = more < -1;
+    const int extra = token_bytes - piece_bytes;
+    const bool ends_mark = extra < -1;
     spelled_spaces += ends_mark;
-    spaces += ends_mark ? more + 3 : more;
+    spaces += ends_mark ? extra + 3 : extra;
   }
 };
 
@@ -117,7 +117,7 @@ Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Token
             "tokenizer with --byte_fallback=true",
             val_counts.token[id], val.pattern());
   }
-  REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
+  REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} has no text",
           val.pattern());
   const auto bytes = static_cast<double>(val_counts.bytes);
   std::optional<double> byte_unigram;

@@ -11,7 +11,7 @@ namespace tg {
 namespace {
 
 // Tokens of a FineWeb shard: bounds the wait for a text, and the list of windows.
-constexpr std::int64_t kMostOfOneShard = 100'000'000;
+constexpr std::int64_t kMaxSingleShardTokens = 100'000'000;
 
 }  // namespace
 
@@ -21,12 +21,13 @@ CalibrationRows::CalibrationRows(const TokenSource& source, std::int64_t row_tok
   assert(row_tokens > 0 && rank >= 0 && rank < world_size);
   for (int shard = rank; shard < source.count(); shard += world_size) shards_.push_back({shard});
   if (shards_.empty()) shards_.push_back({rank % source.count()});
-  std::int64_t most = 0;
-  for (const auto& shard : shards_) most = std::max(most, tokens_up_to(shard, row_tokens + 1));
-  REQUIRE(most > row_tokens, ExitCode::bad_data,
+  std::int64_t max_found = 0;
+  for (const auto& shard : shards_)
+    max_found = std::max(max_found, tokens_up_to(shard, row_tokens + 1));
+  REQUIRE(max_found > row_tokens, ExitCode::bad_data,
           "{}: no shard of rank {} is long enough to calibrate on (expected {} tokens for a row of "
           "{}, found at most {}); lower TRAIN_SEQ_LEN or merge small shards",
-          source.pattern(), rank, row_tokens + 1, row_tokens, most);
+          source.pattern(), rank, row_tokens + 1, row_tokens, max_found);
 }
 
 void CalibrationRows::read(std::span<std::uint16_t> out) {
@@ -42,10 +43,10 @@ std::int64_t CalibrationRows::next_row() {
     for (auto& shard : shards_) draw_windows(shard);
   }
   const auto left = static_cast<double>(windows_left());
-  std::vector<double> shares;
+  std::vector<double> probabilities;
   for (const auto& shard : shards_)
-    shares.push_back(static_cast<double>(shard.windows.size()) / left);
-  auto& shard = shards_[random_.choice(shares)];
+    probabilities.push_back(static_cast<double>(shard.windows.size()) / left);
+  auto& shard = shards_[random_.choice(probabilities)];
   const auto window = shard.windows.back();
   shard.windows.pop_back();
   ++rows_;
@@ -70,7 +71,7 @@ std::int64_t CalibrationRows::windows_left() const {
 
 // If there is only one shard, its end may not be known yet.
 std::int64_t CalibrationRows::tokens_up_to(const Shard& shard, std::int64_t limit) const {
-  return source_.count() == 1 ? source_.tokens_up_to(std::min(limit, kMostOfOneShard))
+  return source_.count() == 1 ? source_.tokens_up_to(std::min(limit, kMaxSingleShardTokens))
                               : std::min(limit, source_.tokens(shard.index));
 }
 

@@ -23,7 +23,7 @@ void append_words(std::vector<std::uint16_t>& words, const File& file, std::int6
 
 }  // namespace
 
-std::size_t for_each_stored(std::span<const std::uint16_t> stored, const VisitPart& visit) {
+std::size_t for_each_stored(std::span<const std::uint16_t> stored, const PartVisitor& visit) {
   std::size_t at = 0;
   while (stored.size() - at >= header_words) {
     Header header{};
@@ -54,7 +54,7 @@ void DocumentBucket::append(const DocumentPart& part) {
   buffer_.clear();
 }
 
-void DocumentBucket::for_each(const VisitPart& visit) const {
+void DocumentBucket::for_each(const PartVisitor& visit) const {
   std::vector<std::uint16_t> words;
   for (std::int64_t at = 0; at < file_words_;) {
     const auto count = std::min(buffer_words_, file_words_ - at);

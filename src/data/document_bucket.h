@@ -18,7 +18,7 @@ struct DocumentPart {
   std::span<const std::uint16_t> tokens;
 };
 
-using VisitPart = std::function<void(const DocumentPart&)>;
+using PartVisitor = std::function<void(const DocumentPart&)>;
 
 // Sequence of parts in the order of append(). Overflows from a buffer to a temporary file.
 class DocumentBucket {
@@ -28,7 +28,7 @@ class DocumentBucket {
   // append(), for_each() and read() throw Error(cannot_create) and Error(io) (disk full).
   void append(const DocumentPart& part);
   // Reads one buffer of parts at a time. The tokens are valid during the call of `visit`.
-  void for_each(const VisitPart& visit) const;
+  void for_each(const PartVisitor& visit) const;
   // Returns all parts in stored form, for for_each_stored().
   std::vector<std::uint16_t> read() const;
 
@@ -46,6 +46,6 @@ class DocumentBucket {
 };
 
 // Visits the complete parts at the beginning of `stored`; returns their size in words.
-std::size_t for_each_stored(std::span<const std::uint16_t> stored, const VisitPart& visit);
+std::size_t for_each_stored(std::span<const std::uint16_t> stored, const PartVisitor& visit);
 
 }  // namespace tg

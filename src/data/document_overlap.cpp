@@ -41,13 +41,13 @@ void DocumentOverlap::end_document() {
   if (hash > limit_) return;
   auto& hashes = validation_ ? val_ : train_;
   hashes.push_back(hash);
-  if (hashes.size() >= 2 * most_) keep_most(hashes);
+  if (hashes.size() >= 2 * max_documents_) keep_smallest(hashes);
 }
 
-void DocumentOverlap::keep_most(Hashes& hashes) {
+void DocumentOverlap::keep_smallest(Hashes& hashes) {
   sort_unique(hashes);
-  if (hashes.size() <= most_) return;
-  limit_ = hashes[most_ - 1];
+  if (hashes.size() <= max_documents_) return;
+  limit_ = hashes[max_documents_ - 1];
   for (auto* split : {&train_, &val_})
     std::erase_if(*split, [this](std::uint64_t hash) { return hash > limit_; });
 }
@@ -66,8 +66,8 @@ void warn_of_overlap(const DocumentOverlap::Found& found) {
   if (found.shared == 0) return;
   log_warn(
       "{} of {} different validation documents{} are in the training split too, token by token "
-      "(expected none), so that val_loss and val_bpb are lower than on new text; take the copies "
-      "out of the text",
+      "(expected none), so that val_loss and val_bpb are lower than on new text; remove the "
+      "copies from the text",
       found.shared, found.compared, found.all ? "" : " (a sample by their hashes)");
 }
 

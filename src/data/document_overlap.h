@@ -10,11 +10,11 @@
 namespace tg {
 
 // Finds validation documents that also occur in the training split, by hashes of their tokens.
-// Memory is bounded: if a split has more than `most` distinct documents, only those with hashes
-// below a common limit are compared in both splits.
+// Memory is bounded: if a split has more than `max_documents` distinct documents, only those with
+// hashes below a common limit are compared in both splits.
 class DocumentOverlap {
  public:
-  explicit DocumentOverlap(std::size_t most = 1 << 20) : most_(most) {}
+  explicit DocumentOverlap(std::size_t max_documents = 1 << 20) : max_documents_(max_documents) {}
 
   // Adds a document or the next part of one; the parts of a document are consecutive.
   void append(bool validation, std::span<const std::uint16_t> tokens, bool begins_document);
@@ -32,9 +32,9 @@ class DocumentOverlap {
   using Hashes = std::vector<std::uint64_t>;
 
   void end_document();
-  void keep_most(Hashes& hashes);
+  void keep_smallest(Hashes& hashes);
 
-  const std::size_t most_;
+  const std::size_t max_documents_;
   std::optional<Xxh3> document_;  // hash of the current document's tokens so far
   bool validation_ = false;       // split of the current document
   Hashes train_, val_;

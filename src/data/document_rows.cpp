@@ -6,7 +6,7 @@
 
 namespace tg {
 
-std::int64_t DocumentRows::left_of_round(std::int64_t dealt) const {
+std::int64_t DocumentRows::left_in_round(std::int64_t dealt) const {
   return std::min(of_round - dealt % of_round, of_step - dealt);
 }
 

@@ -13,7 +13,7 @@ struct DocumentRows {
   std::int64_t of_round;  // rows per round: M or W; a step's last round may be shorter
 
   // Returns the rows of the current round that are not yet dealt, after `dealt` rows of the step.
-  std::int64_t left_of_round(std::int64_t dealt) const;
+  std::int64_t left_in_round(std::int64_t dealt) const;
   // Throws Error(config) for a state that such an order cannot have with that many ranks.
   void require_possible(const LoaderState& state, std::int64_t world_size) const;
 };

@@ -84,12 +84,12 @@ bool DocumentScan::scan_shard(const StreamPosition& from) {
     if (ended && first)
       open = Document{.begin = shard_begin + end, .tokens = 0, .shard = from.shard, .first = true};
     if (ended) close(shard_begin + end);
-    if (!hand_over(found, shard_begin + end)) return false;
+    if (!publish(found, shard_begin + end)) return false;
     if (ended) return true;
   }
 }
 
-bool DocumentScan::hand_over(std::vector<Document>& found, std::int64_t scanned) {
+bool DocumentScan::publish(std::vector<Document>& found, std::int64_t scanned) {
   std::unique_lock lock(mutex_);
   found_.insert(found_.end(), found.begin(), found.end());
   found.clear();

@@ -37,7 +37,7 @@ class DocumentScan {
  private:
   void scan(std::int64_t position);
   bool scan_shard(const StreamPosition& from);
-  bool hand_over(std::vector<Document>& found, std::int64_t scanned);
+  bool publish(std::vector<Document>& found, std::int64_t scanned);
   bool has_room() const { return found_.empty() || scanned_ < taken_ + ahead_; }
 
   const TokenSource& source_;

@@ -42,7 +42,7 @@ void DocumentsOrder::require_a_round() {
 
 std::optional<Place> DocumentsOrder::advance() {
   const auto left = rows_.of_step - dealt_, rows = std::min(world_size_, left);
-  if (dealt_ % rows_.of_round == 0) begin_round(rows_.left_of_round(dealt_) * span_);
+  if (dealt_ % rows_.of_round == 0) begin_round(rows_.left_in_round(dealt_) * span_);
   std::optional<Place> place;
   if (rank_ < rows) place = Place{{{source_.start(shard_) + begin_ + rank_ * span_, span_}}};
   begin_ += rows * span_;

@@ -33,18 +33,18 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
 
 bool Feeder::fetch(HostBatch& batch) {
   const auto began = Clock::now();
-  const bool mine = source_->next(batch);
+  const bool has_batch = source_->next(batch);
   waited_ms_ += milliseconds_since(began);
-  return mine;
+  return has_batch;
 }
 
 DeviceBatch Feeder::next() {
   wait_for_room();
   Transfer& transfer = next_transfer();
   ++batches_;
-  const bool mine = fetch(transfer.host);
+  const bool has_batch = fetch(transfer.host);
   const HostBatch& batch = transfer.host;
-  if (!mine)
+  if (!has_batch)
     return {.inputs = {}, .targets = {}, .text_bytes = 0, .batch_index = batch.batch_index};
 
   const SpanScope span(spans_, "copy", batch.batch_index);

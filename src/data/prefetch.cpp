@@ -60,20 +60,20 @@ void PrefetchSource::work() {
     room_.wait(lock, [&] { return stopping_ || next_to_read_ < consumed_ + depth; });
     if (stopping_) return;
     const std::int64_t batch_index = next_to_read_++;
-    Slot& mine = slot(batch_index);
-    mine.batch.batch_index = batch_index;
+    Slot& claimed = slot(batch_index);
+    claimed.batch.batch_index = batch_index;
     std::optional<Place> place;
     auto error = error_of([&] {
       place = order_->advance();
-      mine.batch.after = order_->state();
+      claimed.batch.after = order_->state();
     });
     if (!error) {
       lock.unlock();
-      error = error_of([&] { fill(*order_, place, layout_, allocate_, mine.batch); });
+      error = error_of([&] { fill(*order_, place, layout_, allocate_, claimed.batch); });
       lock.lock();
     }
-    mine.error = error;
-    mine.ready = true;
+    claimed.error = error;
+    claimed.ready = true;
     filled_.notify_one();
     // next() rethrows at this batch, so later ones are never consumed.
     if (error) return;

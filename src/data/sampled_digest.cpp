@@ -9,15 +9,15 @@ namespace {
 
 // Checkpoints store such digests: changing these constants would invalidate them.
 constexpr std::int64_t block_bytes = 16 << 10;
-constexpr std::int64_t most_blocks = 8;
+constexpr std::int64_t max_blocks = 8;
 
 std::vector<std::int64_t> block_offsets(std::int64_t size) {
   std::vector<std::int64_t> offsets;
-  if (size <= most_blocks * block_bytes) {
+  if (size <= max_blocks * block_bytes) {
     for (std::int64_t at = 0; at < size; at += block_bytes) offsets.push_back(at);
   } else {
-    for (std::int64_t i = 0; i < most_blocks; ++i)
-      offsets.push_back(i * (size - block_bytes) / (most_blocks - 1));
+    for (std::int64_t i = 0; i < max_blocks; ++i)
+      offsets.push_back(i * (size - block_bytes) / (max_blocks - 1));
   }
   return offsets;
 }

@@ -24,9 +24,9 @@ std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
     const auto end = row + seq_len;
     const auto tokens = inputs.first(static_cast<std::size_t>(end));
     for (auto document = row; document < end;) {
-      const auto behind = static_cast<std::size_t>(document + 1);
+      const auto after = static_cast<std::size_t>(document + 1);
       const auto next =
-          document + 1 + static_cast<std::int64_t>(find_token(tokens.subspan(behind), bos));
+          document + 1 + static_cast<std::int64_t>(find_token(tokens.subspan(after), bos));
       const auto step = rule.limit > 0 ? rule.limit : seq_len;
       for (auto at = document; at < next; at += step)
         starts.push_back(static_cast<std::int32_t>(at));
@@ -42,8 +42,8 @@ std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {
 
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule) {
   constexpr std::int64_t short_document = 768;
-  const auto of_row = rule.limit > 0 ? (seq_len + rule.limit - 1) / rule.limit : 1;
-  return whole_blocks(inputs / short_document + inputs / seq_len * of_row);
+  const auto per_row = rule.limit > 0 ? (seq_len + rule.limit - 1) / rule.limit : 1;
+  return whole_blocks(inputs / short_document + inputs / seq_len * per_row);
 }
 
 std::int64_t more_segments(std::int64_t segments) {

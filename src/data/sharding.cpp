@@ -41,7 +41,7 @@ void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& opt
   REQUIRE(
       options.own_merges, ExitCode::bad_data,
       "tokenizer {} has other merges than GPT-2's (expected {}, found {}); copy the file again, "
-      "or say with --own-merges that it is a vocabulary of your own",
+      "or pass --own-merges if the vocabulary is your own",
       options.tokenizer_path, gpt2_merges, merges);
   log_info("make_shards: {} has {} merges, GPT-2's has {}", options.tokenizer_path, merges,
            gpt2_merges);
@@ -144,7 +144,7 @@ ShardingReport shard_text(const ShardingOptions& options) {
     return is_validation_document(document, options.val_documents, options.val_fraction);
   };
   DocumentEncoder encoder(tokenizer, reader, options.threads,
-                          options.byte_sidecar ? is_val : DocumentEncoder::BytesWanted());
+                          options.byte_sidecar ? is_val : DocumentEncoder::NeedsBytes());
   prepare_directory(options);
   SplitWriter train(options, "train");
   SplitWriter val(options, "val");

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t page_bytes = 4096;  // tokens begin after this page in both files
 
-File nameless_file() {
+File unnamed_file() {
   if (auto file = File::in_memory("tokens")) return *std::move(file);
   return File::temporary(temporary_folder());
 }
@@ -35,7 +35,7 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
 
 struct SharedTokens::Control {
   std::atomic<std::uint32_t> changes = 0;  // used as a futex
-  std::atomic<State> state = State::making;
+  std::atomic<State> state = State::producing;
   std::atomic<std::int64_t> tokens[2] = {};
   std::atomic<std::int64_t> text_bytes = 0, bytes_read = 0;
   // Written before the state becomes `failed`.
@@ -43,23 +43,23 @@ struct SharedTokens::Control {
   char message[3072] = {};
 };
 
-SharedTokens::SharedTokens() : SharedTokens(nameless_file(), nameless_file(), true) {}
+SharedTokens::SharedTokens() : SharedTokens(unnamed_file(), unnamed_file(), true) {}
 
-SharedTokens::SharedTokens(File train_file, File val_file, bool is_maker)
-    : files_{std::move(train_file), std::move(val_file)}, is_maker_(is_maker) {
+SharedTokens::SharedTokens(File train_file, File val_file, bool is_producer)
+    : files_{std::move(train_file), std::move(val_file)}, is_producer_(is_producer) {
   static_assert(sizeof(Control) <= page_bytes && std::atomic<std::int64_t>::is_always_lock_free);
-  if (is_maker_) {
+  if (is_producer_) {
     const std::vector<std::byte> page(page_bytes);
     for (File& file : files_) file.append(page);
   }
-  const int access = is_maker_ ? PROT_READ | PROT_WRITE : PROT_READ;
+  const int access = is_producer_ ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const mapped =
       ::mmap(nullptr, page_bytes, access, MAP_SHARED, files_[train].descriptor(), 0);
   REQUIRE(mapped != MAP_FAILED, ExitCode::cannot_create, "cannot map {} ({})", files_[train].path(),
           std::strerror(errno));
-  control_ = is_maker_ ? new (mapped) Control : static_cast<Control*>(mapped);
-  // Held until this process closes the file or exits: see maker_has_gone().
-  if (is_maker_) try_lock(files_[train].descriptor(), FileLock::exclusive);
+  control_ = is_producer_ ? new (mapped) Control : static_cast<Control*>(mapped);
+  // Held until this process closes the file or exits: see producer_has_exited().
+  if (is_producer_) try_lock(files_[train].descriptor(), FileLock::exclusive);
 }
 
 SharedTokens::~SharedTokens() {
@@ -98,7 +98,7 @@ void SharedTokens::append(Split split, std::span<const std::uint16_t> tokens) {
   control_->tokens[split] += std::ssize(tokens);
 }
 
-void SharedTokens::tell() {
+void SharedTokens::notify() {
   ++control_->changes;
   wake();
 }
@@ -106,19 +106,19 @@ void SharedTokens::tell() {
 void SharedTokens::publish(std::int64_t text_bytes, std::int64_t bytes_read) {
   control_->text_bytes = text_bytes;
   control_->bytes_read = bytes_read;
-  tell();
+  notify();
 }
 
 void SharedTokens::end() {
   control_->state = State::ended;
-  tell();
+  notify();
 }
 
 void SharedTokens::fail(ExitCode code, const std::string& message) {
   control_->exit_code = static_cast<int>(code);
   message.copy(control_->message, sizeof control_->message - 1);
   control_->state = State::failed;
-  tell();
+  notify();
 }
 
 SharedTokens::State SharedTokens::state() const {
@@ -141,8 +141,8 @@ Error SharedTokens::error() const {
   return Error(static_cast<ExitCode>(control_->exit_code), control_->message);
 }
 
-bool SharedTokens::maker_has_gone() const {
-  return !is_maker_ && !others_have_locked(files_[train].descriptor());
+bool SharedTokens::producer_has_exited() const {
+  return !is_producer_ && !others_have_locked(files_[train].descriptor());
 }
 
 void SharedTokens::read(Split split, std::int64_t from, std::span<std::uint16_t> out) const {

@@ -27,10 +27,10 @@ inline std::string once_alone(const std::function<std::string()>& make) {
 
 class SharedTokens {
  public:
-  enum class State : std::uint32_t { making, ended, failed };
+  enum class State : std::uint32_t { producing, ended, failed };
   enum Split : std::size_t { train, val };
 
-  // Makes the calling process the producer ("maker"). Throws Error(cannot_create).
+  // Makes the calling process the producer. Throws Error(cannot_create).
   SharedTokens();
   // Opens the tokens that another process of this host produces; `address` is its address().
   // Returns null if this process may not open them.
@@ -55,7 +55,7 @@ class SharedTokens {
   std::int64_t bytes_read() const;
   Error error() const;  // of a producer that failed
   // Returns whether the producer's process has exited, or closed its object.
-  bool maker_has_gone() const;
+  bool producer_has_exited() const;
   // Copies tokens [from, from + out.size()), which must exist. Throws Error(io).
   void read(Split split, std::int64_t from, std::span<std::uint16_t> out) const;
 
@@ -68,11 +68,11 @@ class SharedTokens {
  private:
   struct Control;
 
-  SharedTokens(File train_file, File val_file, bool is_maker);
-  void tell();
+  SharedTokens(File train_file, File val_file, bool is_producer);
+  void notify();
 
   File files_[2];
-  bool is_maker_;
+  bool is_producer_;
   Control* control_ = nullptr;  // first page of files_[train]; read-only except in the producer
 };
 

@@ -34,18 +34,18 @@ std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed, i
 }
 
 // Returns the probability of each frequency rank, in units of a column (their mean is 1).
-std::vector<double> zipf_shares(std::size_t count) {
-  std::vector<double> shares(count);
+std::vector<double> zipf_weights(std::size_t count) {
+  std::vector<double> weights(count);
   for (std::size_t rank = 0; rank < count; ++rank) {
-    shares[rank] = 1 / (static_cast<double>(rank) + 3);
+    weights[rank] = 1 / (static_cast<double>(rank) + 3);
   }
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  for (double& share : shares) share *= static_cast<double>(count) / sum;
-  return shares;
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight *= static_cast<double>(count) / sum;
+  return weights;
 }
 
-std::uint32_t threshold(double share) {
-  return static_cast<std::uint32_t>(std::min(std::floor(share * 0x1p32), 0x1p32 - 1));
+std::uint32_t threshold(double weight) {
+  return static_cast<std::uint32_t>(std::min(std::floor(weight * 0x1p32), 0x1p32 - 1));
 }
 
 }  // namespace
@@ -58,18 +58,18 @@ SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::ui
   assert(vocab_size > 0 && vocab_size <= 1 << 16);
   const auto ids = shuffled_ids(static_cast<std::size_t>(vocab_size), seed, without);
   columns_.resize(ids.size());
-  auto shares = zipf_shares(columns_.size());
+  auto weights = zipf_weights(columns_.size());
   // A weight below 1 fills part of its column, and `large` fills the rest. Weights decrease with
   // the rank, so those below 1 are at the end, except `large` itself once it has filled enough
   // columns.
   std::size_t large = 0;
   const auto settle = [&](std::size_t rank, std::size_t rest) {
-    columns_[rank] = {threshold(shares[rank]), ids[rank], ids[rest]};
-    shares[rest] -= 1 - shares[rank];
+    columns_[rank] = {threshold(weights[rank]), ids[rank], ids[rest]};
+    weights[rest] -= 1 - weights[rank];
   };
   for (std::size_t small = columns_.size() - 1; small > large; --small) {
     settle(small, large);
-    for (; large + 1 < small && shares[large] < 1; ++large) settle(large, large + 1);
+    for (; large + 1 < small && weights[large] < 1; ++large) settle(large, large + 1);
   }
   columns_[large] = {threshold(1), ids[large], ids[large]};
 }

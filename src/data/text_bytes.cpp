@@ -31,11 +31,11 @@ void require_same_files(const ShardSet& sidecar, const ShardSet& tokens) {
     const auto expected = beside(sidecar, rest_of(tokens, i));
     REQUIRE(i < sidecar.count() && sidecar.path(i) == expected, ExitCode::bad_data,
             "the validation shard {} has no byte sidecar of its name (expected {}, found {}); "
-            "make all of them anew, or set BYTE_COUNTS=tokenizer",
+            "make all of them again, or set BYTE_COUNTS=tokenizer",
             tokens.path(i), expected, i < sidecar.count() ? sidecar.path(i) : "no more");
     REQUIRE(sidecar.tokens(i) == tokens.tokens(i), ExitCode::bad_data,
             "{} is not the byte sidecar of {} (expected {} entries, one a token, found {}); make "
-            "it anew, or set BYTE_COUNTS=tokenizer",
+            "it again, or set BYTE_COUNTS=tokenizer",
             sidecar.path(i), tokens.path(i), tokens.tokens(i), sidecar.tokens(i));
   }
   REQUIRE(sidecar.count() == tokens.count(), ExitCode::bad_data,
@@ -70,7 +70,7 @@ void check_sidecar(const TextBytes& bytes, std::int64_t begin,
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     REQUIRE(tokens[i] != bytes.bos_id || counts[i] == 0, ExitCode::bad_data,
             "the byte sidecar {} is of other shards (expected 0 bytes for BOS, token {} of the "
-            "split, found {}); make it anew, or set BYTE_COUNTS=tokenizer",
+            "split, found {}); make it again, or set BYTE_COUNTS=tokenizer",
             bytes.sidecar->pattern(), begin + static_cast<std::int64_t>(i), counts[i]);
   }
 }

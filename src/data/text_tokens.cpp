@@ -172,7 +172,7 @@ void TextCorpus::Work::run() {
   } catch (const std::exception& error) {
     error_ = std::current_exception();
     tokens_->fail(ExitCode::unavailable,
-                  fmt::format("tokenizing {} failed in the process of this host that does it ({})",
+                  fmt::format("tokenizing {} failed in the process that does it for this host ({})",
                               name_, error.what()));
   }
 }
@@ -214,7 +214,7 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens)
   const Waiting waiting(*this, all);
   while (true) {
     const auto seen = tokens_->changes();
-    const bool gone = tokens_->maker_has_gone();
+    const bool gone = tokens_->producer_has_exited();
     const auto state = tokens_->state();
     // Read after the state: if the text has ended, these are all tokens.
     const auto made = tokens_->tokens(split.split_);

@@ -72,7 +72,7 @@ void TokenFile::open_npy() {
   const auto stored = file_.size() - begin_;
   REQUIRE(tokens_ <= stored / type_.bytes && tokens_ * type_.bytes == stored, ExitCode::bad_data,
           "{}: the size does not fit the .npy header (expected {} ids of {} bytes, found {} bytes "
-          "behind it); copy it again",
+          "after it); copy it again",
           path(), tokens_, type_.bytes, stored);
 }
 
@@ -104,8 +104,8 @@ void TokenFile::require_own_width() const {
   if (!wider) return;
   fail(ExitCode::bad_data,
        "{} holds no {} ids (expected ids in every {} bytes, found the halves of numbers of {}, of "
-       "which the upper are zeros or nearly so); give --dtype {}, or a .npy file, which says its "
-       "type",
+       "which the upper are zeros or nearly so); give --dtype {}, or a .npy file, which declares "
+       "its type",
        path(), name_of(type_), type_.bytes, *wider, *wider == 8 ? "int64" : "uint32");
 }
 

@@ -32,8 +32,8 @@ TokenFiles::TokenFiles(const TokenFilesOptions& options) : bos_id_(options.bos_i
     if (named) {
       part.validation_from = is_for_validation(path) ? 0 : tokens;
     } else {
-      const double share = options.val_fraction * static_cast<double>(tokens);
-      part.validation_from = tokens - static_cast<std::int64_t>(share);
+      const double val_tokens = options.val_fraction * static_cast<double>(tokens);
+      part.validation_from = tokens - static_cast<std::int64_t>(val_tokens);
       part.at_document = bos_id_ >= 0;
     }
     parts_.push_back(std::move(part));

@@ -9,7 +9,7 @@
 namespace tg {
 
 void TokenOrder::resize(std::int64_t /*micro_batch_tokens*/) {
-  assert(!"listed places have their sizes");
+  assert(!"listed places have fixed sizes");
 }
 
 std::int64_t Place::tokens() const {
@@ -30,9 +30,9 @@ StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tok
 }
 
 std::optional<Place> StreamOrder::advance() {
-  const std::int64_t mine = dealt_ + rank_;
+  const std::int64_t index = dealt_ + rank_;
   std::optional<Place> place;
-  if (mine < micro_batches_) place = Place{{{step_begin_ + mine * span_, span_}}};
+  if (index < micro_batches_) place = Place{{{step_begin_ + index * span_, span_}}};
   dealt_ += world_size_;
   if (dealt_ >= micro_batches_) {
     step_begin_ += micro_batches_ * span_;
@@ -118,17 +118,17 @@ StridedOrder::Round StridedOrder::base() const {
 }
 
 StridedOrder::Round StridedOrder::after(std::int64_t reads, std::int64_t rank) const {
-  const auto of_a_pass = reads_of_a_pass(rank);
+  const auto per_pass = reads_per_pass(rank);
   auto round = base();
   for (auto here = reads_from(round, rank); reads >= here; here = reads_from(round, rank)) {
-    reads = (reads - here) % of_a_pass;
+    reads = (reads - here) % per_pass;
     round = {(round.shard + 1) % source_.count(), 0};
   }
   round.begin += reads * world_size_ * stride_;
   return round;
 }
 
-std::int64_t StridedOrder::reads_of_a_pass(std::int64_t rank) const {
+std::int64_t StridedOrder::reads_per_pass(std::int64_t rank) const {
   std::int64_t reads = 0;
   for (int shard = 0; shard < source_.count(); ++shard) reads += reads_from({shard, 0}, rank);
   return reads;

@@ -107,7 +107,7 @@ class StridedOrder final : public TokenOrder {
 
   // Returns the number of reads of this rank in one pass over all shards, without a repeated first
   // read.
-  std::int64_t reads_of_a_pass() const { return reads_of_a_pass(rank_); }
+  std::int64_t reads_per_pass() const { return reads_per_pass(rank_); }
 
  private:
   // Position common to all ranks: rank r reads at `begin` + r * B * T of the shard.
@@ -120,7 +120,7 @@ class StridedOrder final : public TokenOrder {
   Round after(std::int64_t reads, std::int64_t rank) const;
   // Returns the number of reads of the rank from that position to the end of the shard.
   std::int64_t reads_from(const Round& round, std::int64_t rank) const;
-  std::int64_t reads_of_a_pass(std::int64_t rank) const;
+  std::int64_t reads_per_pass(std::int64_t rank) const;
   bool repeats() const { return repeat_first_ && base_ == 0; }
   // Returns the reads so far without the repeated one.
   std::int64_t reads() const { return repeats() && rounds_ > 0 ? rounds_ - 1 : rounds_; }

@@ -15,7 +15,7 @@ namespace tg {
 namespace {
 
 // Maximum number of documents in a row in record 43's script, whose table of them has a fixed size.
-constexpr std::int64_t kPiecesOfScript = 127;
+constexpr std::int64_t kMaxScriptPieces = 127;
 
 // The order has micro-batches of the largest shape.
 std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSource& tokens,
@@ -35,7 +35,7 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
           tokens, rows,
           AlignedOrder::Pieces{.bos_id = bos_id.count,
                                .limit = segment_limit(settings),
-                               .most = quirks ? kPiecesOfScript : 0},
+                               .most = quirks ? kMaxScriptPieces : 0},
           rank, world_size);
     case LoaderOrder::strided:
       // The speedrun's reference implementation trains on its first micro-batch twice.
@@ -46,14 +46,14 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
   return std::make_unique<StreamOrder>(tokens, longest, of_step, rank, world_size);
 }
 
-constexpr std::int64_t kLooked = 1 << 20;  // tokens; about a thousand FineWeb documents
+constexpr std::int64_t kSearchedTokens = 1 << 20;  // tokens; about a thousand FineWeb documents
 
 // Returns the number of tokens searched without finding `bos_id`; nullopt if it was found.
 std::optional<std::int64_t> tokens_without(const TokenSource& source, std::int64_t bos_id) {
   std::vector<std::uint16_t> tokens;
   std::int64_t begin = 0;
-  for (std::int64_t wanted = 1 << 12; begin < kLooked; wanted = kLooked) {
-    const auto end = source.tokens_up_to(std::min(begin + wanted, kLooked));
+  for (std::int64_t wanted = 1 << 12; begin < kSearchedTokens; wanted = kSearchedTokens) {
+    const auto end = source.tokens_up_to(std::min(begin + wanted, kSearchedTokens));
     if (end == begin) break;
     tokens.resize(static_cast<std::size_t>(end - begin));
     source.read_at(begin, tokens);
@@ -89,7 +89,7 @@ void warn_without_documents(const Settings& settings, const TokenSource& source,
         "{}",
         source.pattern(), *tokens, bos_id,
         attention ? "DOCUMENT_ATTENTION=1 takes" : "the smear gate takes",
-        attention ? "DOCUMENT_ATTENTION=0" : "make shards with one");
+        attention ? "DOCUMENT_ATTENTION=0" : "make shards that have it");
   }
 }
 

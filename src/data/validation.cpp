@@ -58,7 +58,7 @@ ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std
   const std::int64_t parts = (sequences + at_once - 1) / at_once;
   ValidationPlan plan{.places = {}, .count = batches * parts, .places_in_batch = parts};
   // VAL_TOKENS may be any number of passes; the list holds one, which ListedOrder repeats.
-  const std::int64_t listed = std::min(batches, order.reads_of_a_pass());
+  const std::int64_t listed = std::min(batches, order.reads_per_pass());
   for (std::int64_t batch = 0; batch < listed; ++batch) {
     const std::int64_t begin = order.advance()->spans.front().begin;
     for (std::int64_t first = 0; first < sequences; first += at_once) {

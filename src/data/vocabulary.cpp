@@ -7,15 +7,15 @@ namespace tg {
 namespace {
 
 constexpr int gpt2_bos = 50256, usual_bos = 1;  // 1 is usual in SentencePiece models
-constexpr int gpt2_most = 51'200;               // 50,257 ids padded to a multiple of 1,024
+constexpr int max_gpt2_size = 51'200;           // 50,257 ids padded to a multiple of 1,024
 
 void warn_of_guess(int bos_id, int vocab_size, const DataConfig& data) {
-  const bool is_gpt2 = vocab_size > gpt2_bos && vocab_size <= gpt2_most;
+  const bool is_gpt2 = vocab_size > gpt2_bos && vocab_size <= max_gpt2_size;
   if (is_gpt2 || data.data_path == synthetic_documents) return;
   log_warn_once(
-      "BOS_ID=auto: {} says with which token documents begin (VOCAB_SIZE={}), {} is a guess; set "
-      "BOS_ID to the token that begins them",
-      data.tokenizer_path.empty() ? "no tokenizer" : "the tokenizer has no BOS and none",
+      "BOS_ID=auto: {} (VOCAB_SIZE={}), so {} is a guess; set BOS_ID to the token that begins "
+      "documents",
+      data.tokenizer_path.empty() ? "there is no tokenizer" : "the tokenizer has no BOS",
       vocab_size, bos_id);
 }
 

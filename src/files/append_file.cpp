@@ -39,7 +39,7 @@ void AppendFile::write(std::string_view record) {
   const bool cut = done == 0 || ::ftruncate(fd_, size_) == 0;
   if (!cut) size_ += static_cast<std::int64_t>(done);
   if (!std::exchange(warned_, true)) {
-    log_warn("{}: a {} could not be written ({}); the run goes on without it", path_, record_,
+    log_warn("{}: a {} could not be written ({}); the run continues without it", path_, record_,
              std::strerror(error));
   }
 }

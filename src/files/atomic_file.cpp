@@ -50,8 +50,8 @@ AtomicFile::AtomicFile(const std::string& path)
 }
 
 void AtomicFile::require(bool done, const char* doing) const {
-  REQUIRE(done, ExitCode::io, "{}: {} failed ({}); what was there before is untouched",
-          file_.path(), doing, std::strerror(errno));
+  REQUIRE(done, ExitCode::io, "{}: {} failed ({}); the previous file is unchanged", file_.path(),
+          doing, std::strerror(errno));
 }
 
 void AtomicFile::write(const void* bytes, size_t count) {

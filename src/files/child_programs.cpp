@@ -75,8 +75,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 rlimit at_most(int resource, std::uint64_t bytes) {
   rlimit own{};
   ::getrlimit(resource, &own);
-  const rlim_t most = std::min<rlim_t>(own.rlim_max, bytes);
-  return {most, most};
+  const rlim_t capped = std::min<rlim_t>(own.rlim_max, bytes);
+  return {capped, capped};
 }
 
 // Runs in the child between vfork and exec: system calls only, since the child shares this

@@ -23,7 +23,7 @@ namespace tg {
 namespace {
 
 constexpr size_t kPart = 1 << 20;
-constexpr int kMostThreads = 16;  // about 25 MB each
+constexpr int kMaxThreads = 16;  // about 25 MB each
 constexpr std::string_view kXzMagic("\xFD\x37\x7A\x58\x5A\0", 6), kZlibMagic("\x78\xDA");
 
 // Collects what an encoder or decoder produces, part by part.
@@ -138,7 +138,7 @@ std::string compress_xz(std::string_view bytes) {
   options.preset = 6;
   options.check = LZMA_CHECK_CRC64;
   options.block_size = 1 << 20;
-  options.threads = static_cast<uint32_t>(std::min(available_cores(), kMostThreads));
+  options.threads = static_cast<uint32_t>(std::min(available_cores(), kMaxThreads));
   XzStream stream;
   lzma_ret result = lzma_stream_encoder_mt(&stream, &options);
   if (result == LZMA_OK) result = stream.run(bytes, output);

@@ -20,7 +20,7 @@ constexpr int kWindowBits = 27;  // 128 MiB: preset 9 of xz needs 65 MiB, zstd -
 constexpr std::uint64_t kXzMemory = std::uint64_t{1} << kWindowBits;
 
 constexpr std::string_view kDamaged = "it is damaged";
-constexpr std::string_view kOtherBegin = "it begins otherwise";
+constexpr std::string_view kWrongMagic = "it begins otherwise";
 constexpr std::string_view kTooMuchMemory = "it needs more than 128 MiB to unpack";
 
 // Decodes gzip and zlib.
@@ -37,11 +37,11 @@ class Inflate final : public Decompressor {
 
   Step step(std::string_view packed, std::span<char> to) override {
     // zlib's counts have 32 bits, and it only reads through this pointer, although it is not const.
-    constexpr std::size_t most = std::numeric_limits<uInt>::max();
+    constexpr std::size_t max_count = std::numeric_limits<uInt>::max();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-    stream_.avail_in = static_cast<uInt>(std::min(packed.size(), most));
+    stream_.avail_in = static_cast<uInt>(std::min(packed.size(), max_count));
     stream_.next_out = reinterpret_cast<Bytef*>(to.data());
-    stream_.avail_out = static_cast<uInt>(std::min(to.size(), most));
+    stream_.avail_out = static_cast<uInt>(std::min(to.size(), max_count));
     const auto in = stream_.avail_in, out = stream_.avail_out;
     const int result = inflate(&stream_, Z_NO_FLUSH);
     if (result == Z_MEM_ERROR) throw std::bad_alloc();
@@ -89,7 +89,7 @@ class Unxz final : public Decompressor {
       case LZMA_MEM_ERROR:
         throw std::bad_alloc();
       case LZMA_FORMAT_ERROR:
-        return kOtherBegin;
+        return kWrongMagic;
       case LZMA_MEMLIMIT_ERROR:
         return kTooMuchMemory;
       case LZMA_OPTIONS_ERROR:
@@ -129,7 +129,7 @@ class Unzstd final : public Decompressor {
       case ZSTD_error_memory_allocation:
         throw std::bad_alloc();
       case ZSTD_error_prefix_unknown:
-        return kOtherBegin;
+        return kWrongMagic;
       case ZSTD_error_frameParameter_windowTooLarge:
         return kTooMuchMemory;
       case ZSTD_error_dictionary_wrong:

@@ -22,9 +22,9 @@ namespace {
 
 // Returns whether the path leads to nothing that this user can read; other errors are the
 // machine's.
-bool is_of_path(int error) {
-  constexpr int of_path[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
-  return is_in(of_path, error);
+bool is_path_error(int error) {
+  constexpr int path_errors[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
+  return is_in(path_errors, error);
 }
 
 const char* kind_of(mode_t mode) {
@@ -36,7 +36,7 @@ int open_descriptor(const std::string& path, int flags) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
   if (descriptor < 0) {
     const int error = errno;
-    fail(is_of_path(error) ? ExitCode::missing_input : ExitCode::io, "cannot open {} ({})", path,
+    fail(is_path_error(error) ? ExitCode::missing_input : ExitCode::io, "cannot open {} ({})", path,
          std::strerror(error));
   }
   return descriptor;

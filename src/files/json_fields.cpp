@@ -42,9 +42,9 @@ const json& JsonFields::get(const std::string& name) const {
 }
 
 std::int64_t JsonFields::count(const std::string& name) const {
-  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  constexpr std::uint64_t max = std::numeric_limits<std::int64_t>::max();
   const json& value = get(name);
-  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= most, name,
+  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= max, name,
           "a count below 2^63");
   return value.get<std::int64_t>();
 }

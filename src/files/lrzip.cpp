@@ -16,14 +16,15 @@ namespace tg {
 namespace {
 
 constexpr std::string_view kMagic = "LRZI";
-constexpr std::size_t kSizePlace = 6, kHeader = 24;
+constexpr std::size_t kSizeOffset = 6, kHeader = 24;
 constexpr std::uint64_t kOverhead = 1 << 16;   // of a stream that does not compress
 constexpr std::uint64_t kMemory = 1ull << 30;  // beyond the contents; ZPAQ needs 0.7 GiB
-constexpr std::uint64_t kSlowest = 20'000;     // bytes per second: a twentieth of one core's speed
-constexpr auto kStart = std::chrono::seconds(60);
+constexpr std::uint64_t kMinBytesPerSecond =
+    20'000;  // bytes per second: a twentieth of one core's speed
+constexpr auto kStartupTime = std::chrono::seconds(60);
 
 std::chrono::seconds time_limit(std::uint64_t bytes) {
-  return kStart + std::chrono::seconds(bytes / kSlowest);
+  return kStartupTime + std::chrono::seconds(bytes / kMinBytesPerSecond);
 }
 
 // lrzip creates two temporary files, and tries another folder only for the first.
@@ -58,7 +59,7 @@ void check_head(const LrzipStream& stream, ExitCode failure, std::string_view wo
   REQUIRE(stream.packed.size() >= kHeader && stream.packed.starts_with(kMagic), failure,
           "{}: expected an lrzip stream, found {} bytes of something else{}", stream.name,
           stream.packed.size(), words);
-  const auto size = number_at<std::uint64_t>(stream.packed, kSizePlace);
+  const auto size = number_at<std::uint64_t>(stream.packed, kSizeOffset);
   REQUIRE(size == stream.size, failure,
           "{}: expected {} bytes when unpacked, found a stream of {}{}", stream.name, stream.size,
           size, words);

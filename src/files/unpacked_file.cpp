@@ -11,7 +11,7 @@ namespace tg {
 namespace {
 
 constexpr std::size_t kPart = 1 << 16;
-constexpr std::int64_t kFreeBytes = 64 << 20, kMostRatio = 500;
+constexpr std::int64_t kFreeBytes = 64 << 20, kMaxRatio = 500;
 constexpr std::array kCompressions = {Compression::gzip, Compression::zstd, Compression::xz};
 constexpr std::size_t kMagicBytes = 6;  // the longest magic number
 
@@ -136,10 +136,10 @@ bool UnpackedFile::begin_stream() {
 
 void UnpackedFile::check_ratio() const {
   const auto taken = read_ - std::ssize(rest_);
-  REQUIRE(made_ <= kFreeBytes + kMostRatio * taken, ExitCode::bad_data,
-          "{} unpacks to more than {} times its size at byte {} (found {} bytes); if it is no "
-          "mistake, unpack it to a file and give that one",
-          path(), kMostRatio, taken, made_);
+  REQUIRE(made_ <= kFreeBytes + kMaxRatio * taken, ExitCode::bad_data,
+          "{} unpacks to more than {} times its size at byte {} (found {} bytes); if that is "
+          "intended, unpack it to a file and pass that file",
+          path(), kMaxRatio, taken, made_);
 }
 
 // Throws if the file is text although its name says that it is compressed. The buffer may end

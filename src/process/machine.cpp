@@ -20,12 +20,12 @@ namespace tg {
 
 namespace {
 
-at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gpus,
+at::Device choose_device(DeviceChoice choice, const std::vector<std::string>& gpus,
                          int local_rank) {
-  if (wanted == DeviceChoice::cpu) return at::kCPU;
+  if (choice == DeviceChoice::cpu) return at::kCPU;
   if (gpus.empty()) {
     REQUIRE(
-        wanted != DeviceChoice::cuda, ExitCode::usage,
+        choice != DeviceChoice::cuda, ExitCode::usage,
         "DEVICE=cuda: no usable NVIDIA GPU found (built with CUDA: {}); use DEVICE=cpu, or check "
         "nvidia-smi and the driver",
         cuda_version().empty() ? "no" : cuda_version());
@@ -37,8 +37,8 @@ at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gp
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(local_rank));
 }
 
-at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
-  switch (wanted) {
+at::ScalarType choose_compute(ComputeDtype choice, at::Device device) {
+  switch (choice) {
     case ComputeDtype::automatic:
       return device.is_cuda() ? at::kBFloat16 : at::kFloat;
     case ComputeDtype::bf16:
@@ -64,9 +64,9 @@ at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
 bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Machine& machine,
                 bool warns) {
   if (!runtime.fp8.any()) return false;
-  const auto without = [&](const std::string& want) {
+  const auto without = [&](const std::string& requirement) {
     if (warns)
-      log_warn("FP8={} needs {}: products are in {}", value_text(runtime.fp8), want,
+      log_warn("FP8={} needs {}: GEMMs run in {}", value_text(runtime.fp8), requirement,
                machine.compute_name);
     return false;
   };
@@ -80,14 +80,14 @@ bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Ma
   constexpr std::int64_t kMultiple = 16;
   for (const auto size : {sizes.dim, sizes.hidden, qkv, attended}) {
     if (size % kMultiple != 0)
-      return without(fmt::format("sizes that are multiples of {}, and one is {}", kMultiple, size));
+      return without(fmt::format("sizes that are multiples of {}, found {}", kMultiple, size));
   }
   return true;
 }
 
 // Returns the peak rate of dense GEMMs relative to bf16; 0 for fp32, whose peak, on another unit of
 // the GPU, is not known here.
-double peak_share(const Machine& machine, bool tf32) {
+double relative_peak(const Machine& machine, bool tf32) {
   if (tf32) return 0.5;
   return machine.compute == at::kFloat ? 0 : 1;
 }
@@ -123,7 +123,7 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
       limit_gpu_memory(static_cast<std::int64_t>(runtime.memory_limit_gb * (1 << 30)));
     }
     machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
-    machine.peak_flops = peak_share(machine, tf32) * peak_bf16_flops(machine.device_name);
+    machine.peak_flops = relative_peak(machine, tf32) * peak_bf16_flops(machine.device_name);
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }

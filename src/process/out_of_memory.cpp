@@ -13,12 +13,12 @@ std::string remedies(const Settings& settings) {
   const bool one_row = mode::batches_are_rows(settings);  // cannot be split into micro-batches
   const bool measured = measures_memory(settings) && !one_row;
   const bool divides = !measured && !one_row;
-  std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)" : "";
+  std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (splits micro-batches to fit)" : "";
   if (settings.runtime.activation_recompute != ActivationRecompute::block) {
-    text += fmt::format("{}ACTIVATION_RECOMPUTE=block (activations are computed again)",
+    text += fmt::format("{}ACTIVATION_RECOMPUTE=block (recomputes activations)",
                         divides ? " or " : "set ");
   }
-  if (!text.empty()) text += ", which keep the losses; or ";
+  if (!text.empty()) text += ", which leaves the losses unchanged; or ";
   return text +
          (measured ? "lower TRAIN_SEQ_LEN"
                    : "lower TRAIN_BATCH_TOKENS or raise GRAD_ACCUM_STEPS, lower "

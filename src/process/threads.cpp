@@ -16,7 +16,7 @@ namespace {
 // Four runs started at once on 16 cores take 1.3 times as long as one run with 4 threads each, and
 // 5 to 10 times as long with 8: OpenMP's barriers then wait for threads that have no core. A single
 // run starts 0.1 s later with 4.
-constexpr int kMostBesideGpu = 4;
+constexpr int kMaxThreadsWithGpu = 4;
 
 // MKL's vector functions select their kernels at a process's first call. If several threads make
 // that call at once, one of them may compute its part of a tensor with too few digits: fp32 cosines
@@ -38,8 +38,8 @@ Cores find_cores(const LaunchInfo& launch) {
 }
 
 int threads_of_rank(const Cores& cores, int local_size, bool gpu) {
-  const int share = std::clamp(cores.host / local_size, 1, cores.own);
-  return gpu ? std::min(share, kMostBesideGpu) : share;
+  const int threads = std::clamp(cores.host / local_size, 1, cores.own);
+  return gpu ? std::min(threads, kMaxThreadsWithGpu) : threads;
 }
 
 std::string set_threads(const LaunchInfo& launch, bool gpu) {

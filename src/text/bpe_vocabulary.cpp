@@ -14,8 +14,8 @@ namespace tg {
 namespace {
 
 constexpr std::string_view version_mark = "#version";
-constexpr std::size_t most_pieces = 1 << 16;    // ids are stored as uint16
-constexpr std::size_t largest_piece = 1 << 10;  // bytes; GPT-2's largest has 128
+constexpr std::size_t max_pieces = 1 << 16;       // ids are stored as uint16
+constexpr std::size_t max_piece_bytes = 1 << 10;  // bytes; GPT-2's largest has 128
 constexpr const char* end_of_text = "<|endoftext|>";
 // Pieces that begin a document; the first one that the vocabulary has is used.
 constexpr std::string_view kBeginnings[] = {
@@ -79,13 +79,13 @@ class Builder {
 
   std::uint16_t add(const std::string& piece, std::int64_t line) {
     // One id is reserved for <|endoftext|>.
-    REQUIRE(vocabulary_.pieces.size() + 1 < most_pieces, ExitCode::config,
+    REQUIRE(vocabulary_.pieces.size() + 1 < max_pieces, ExitCode::config,
             "tokenizer {} line {} is too much for 16-bit token ids (at most {} pieces)", path_,
-            line, most_pieces);
-    REQUIRE(piece.size() <= largest_piece, ExitCode::bad_data,
+            line, max_pieces);
+    REQUIRE(piece.size() <= max_piece_bytes, ExitCode::bad_data,
             "tokenizer {} line {} makes a piece of {} bytes (expected at most {}); copy the file "
             "again",
-            path_, line, piece.size(), largest_piece);
+            path_, line, piece.size(), max_piece_bytes);
     const auto id = static_cast<std::uint16_t>(vocabulary_.pieces.size());
     REQUIRE(ids_.emplace(piece, id).second, ExitCode::bad_data,
             "tokenizer {} line {} makes a piece that is there already, id {} (expected each piece "
@@ -215,14 +215,14 @@ class PublishedList {
   }
   // Throws if the list is truncated: too many pieces then remain that no merge makes.
   void require_whole() const {
-    constexpr std::size_t kMostUnmade = 64;  // some lists have placeholders
+    constexpr std::size_t kMaxUnmade = 64;  // some lists have placeholders
     std::size_t unmade = 0;
     for (std::size_t id = 0; id < vocabulary_.pieces.size(); ++id) {
       const auto& piece = vocabulary_.pieces[id];
       const bool is_special = piece.starts_with('<') || piece.starts_with('[');
       unmade += vocabulary_.kinds[id] == PieceKind::control && !is_special && bytes_spelled(piece);
     }
-    REQUIRE(unmade <= kMostUnmade, ExitCode::bad_data,
+    REQUIRE(unmade <= kMaxUnmade, ExitCode::bad_data,
             "tokenizer {}: no line makes {} of the pieces in {} beside it (expected lines for all "
             "but special ones); the list is cut short or of another tokenizer: copy both again",
             path_, unmade, published_.path);

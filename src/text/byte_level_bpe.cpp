@@ -54,7 +54,7 @@ Pattern compile_pattern() {
 void for_each_word(std::string_view text, const std::function<void(std::string_view)>& on_word) {
   static const Pattern pattern = compile_pattern();
   const Match match(pcre2_match_data_create_from_pattern(pattern.get(), nullptr));
-  REQUIRE(match, ExitCode::memory, "out of memory while a text is cut into words");
+  REQUIRE(match, ExitCode::memory, "out of memory while a text is split into words");
   while (!text.empty()) {
     // Checked once here: PCRE2 would check the whole rest for each word.
     const auto valid = valid_utf8_prefix(text);
@@ -62,8 +62,8 @@ void for_each_word(std::string_view text, const std::function<void(std::string_v
       const int found = pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), valid,
                                     at, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
       REQUIRE(found > 0, ExitCode::bad_data,
-              "cannot cut a text of {} bytes into words (PCRE2's error {} at byte {})", text.size(),
-              found, at);
+              "cannot split a text of {} bytes into words (PCRE2's error {} at byte {})",
+              text.size(), found, at);
       const auto end = pcre2_get_ovector_pointer(match.get())[1];
       assert(end > at);
       on_word(text.substr(at, end - at));

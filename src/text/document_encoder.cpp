@@ -23,12 +23,12 @@ void require_bos(const Tokenizer& tokenizer) {
 }
 
 DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads,
-                                 BytesWanted bytes_wanted)
+                                 NeedsBytes needs_bytes)
     : tokenizer_(tokenizer),
       reader_(reader),
-      bytes_wanted_(std::move(bytes_wanted)),
+      needs_bytes_(std::move(needs_bytes)),
       loss_(tokenizer),
-      most_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
+      max_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
   assert(threads > 0);
   require_bos(tokenizer);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -53,10 +53,10 @@ std::vector<DocumentEncoder::Part> DocumentEncoder::next() {
 }
 
 void DocumentEncoder::submit_more() {
-  while (in_flight_.size() < most_in_flight_) {
+  while (in_flight_.size() < max_in_flight_) {
     auto texts = take_texts();
     if (texts.empty()) return;
-    Job job([this, mine = std::move(texts)] { return encode(mine); });
+    Job job([this, job_texts = std::move(texts)] { return encode(job_texts); });
     in_flight_.push_back(job.get_future());
     {
       const std::lock_guard lock(mutex_);
@@ -80,7 +80,7 @@ std::vector<DocumentEncoder::Text> DocumentEncoder::take_texts() {
       }
       const auto shared = std::make_shared<const Document>(std::move(*document));
       loss_.add(shared->text);
-      const bool wanted = bytes_wanted_ && bytes_wanted_(documents_);
+      const bool wanted = needs_bytes_ && needs_bytes_(documents_);
       ++documents_;
       for (const std::string_view part : tokenizer_.split(shared->text, part_bytes)) {
         texts_.push_back({shared, part, part.data() == shared->text.data(), wanted});
@@ -100,9 +100,9 @@ DocumentEncoder::Part DocumentEncoder::encode(const Text& text) const {
             .begins_document = text.begins_document};
   if (part.begins_document) {
     part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
-    if (text.bytes_wanted) part.bytes.push_back(0);
+    if (text.needs_bytes) part.bytes.push_back(0);
   }
-  if (text.bytes_wanted) {
+  if (text.needs_bytes) {
     tokenizer_.encode_counted(text.text, !part.begins_document, part.tokens, part.bytes);
   } else if (part.begins_document) {
     tokenizer_.encode(text.text, part.tokens);

@@ -34,12 +34,12 @@ class DocumentEncoder {
   };
 
   // Returns whether the byte counts of a document's tokens are needed, by its index from 0.
-  using BytesWanted = std::function<bool(std::int64_t document)>;
+  using NeedsBytes = std::function<bool(std::int64_t document)>;
 
   // `tokenizer` and `reader` must outlive the encoder. Warns once if the tokenizer's normalization
   // loses text of the first documents. Throws Error(config) if the tokenizer has no BOS.
   DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads,
-                  BytesWanted bytes_wanted = {});
+                  NeedsBytes needs_bytes = {});
   ~DocumentEncoder();
   DocumentEncoder(const DocumentEncoder&) = delete;
   DocumentEncoder& operator=(const DocumentEncoder&) = delete;
@@ -53,7 +53,7 @@ class DocumentEncoder {
     std::shared_ptr<const Document> document;
     std::string_view text;
     bool begins_document = false;
-    bool bytes_wanted = false;
+    bool needs_bytes = false;
   };
   using Job = std::packaged_task<std::vector<Part>()>;
 
@@ -65,10 +65,10 @@ class DocumentEncoder {
 
   const Tokenizer& tokenizer_;
   DocumentReader& reader_;
-  BytesWanted bytes_wanted_;
+  NeedsBytes needs_bytes_;
   std::int64_t documents_ = 0;  // number of documents read
   NormalizationLoss loss_;
-  std::size_t most_in_flight_;
+  std::size_t max_in_flight_;
   std::deque<Text> texts_;  // read, not yet in a job
   bool ended_ = false;
   std::deque<std::future<std::vector<Part>>> in_flight_;  // in order of the text

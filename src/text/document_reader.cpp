@@ -84,10 +84,10 @@ void DocumentReader::check_surrogate(const RawDocument& raw, std::string_view fr
                                 file_->text().file().path(), position.line, position.column,
                                 from_surrogate.substr(0, std::string_view("\\ud83d").size()));
   REQUIRE(replace_invalid_, ExitCode::bad_data,
-          "{} (expected a pair of two, as \\ud83d\\ude00); repair it, or pass --replace-invalid to "
+          "{} (expected a pair, such as \\ud83d\\ude00); repair it, or pass --replace-invalid to "
           "make_shards",
           what);
-  if (!std::exchange(warned_, true)) log_warn("{}; such become U+FFFD", what);
+  if (!std::exchange(warned_, true)) log_warn("{}; lone surrogates become U+FFFD", what);
 }
 
 }  // namespace tg

@@ -15,7 +15,7 @@ constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kEscapes = "\"\\/bfnrt", kEscaped = "\"\\/\b\f\n\r\t";
 constexpr std::size_t kUnitDigits = 4;
 constexpr const char* kNoJson = "no JSON";
-constexpr const char* kUnended =
+constexpr const char* kUnterminated =
     "an object that does not end in its line: one over several lines, or cut short";
 constexpr const char* kOneALine = ", as jq -c . FILE writes them";
 
@@ -87,13 +87,13 @@ class ObjectReader {
   void require(bool found) const {
     if (found) return;
     if (at_ < text_.size()) refuse(at_, kNoJson);
-    refuse(at_, kUnended, kOneALine);
+    refuse(at_, kUnterminated, kOneALine);
   }
 
   void read_members() {
     if (text_.starts_with(kByteOrderMark)) {
       refuse(0, "a byte order mark before it, as cat leaves between files",
-             "; sed 's/\\xEF\\xBB\\xBF//g' FILE takes it off");
+             "; sed 's/\\xEF\\xBB\\xBF//g' FILE removes it");
     }
     if (!take('{')) {
       const auto kind = kind_of(rest());
@@ -196,11 +196,11 @@ class ObjectReader {
 
   std::string other_keys() const {
     if (keys_.empty()) return "an object without members";
-    constexpr std::size_t most = 12;
+    constexpr std::size_t max_keys = 12;
     std::string list = "an object with the keys ";
-    for (std::size_t i = 0; i < std::min(keys_.size(), most); ++i)
+    for (std::size_t i = 0; i < std::min(keys_.size(), max_keys); ++i)
       list += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", escaped(keys_[i], 40));
-    if (keys_.size() > most) list += fmt::format(" and {} more", keys_.size() - most);
+    if (keys_.size() > max_keys) list += fmt::format(" and {} more", keys_.size() - max_keys);
     return list;
   }
 

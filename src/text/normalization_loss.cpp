@@ -35,7 +35,7 @@ NormalizationLoss::Counts NormalizationLoss::counts_of(
     std::string_view text, std::map<std::string_view, std::int64_t>& others) {
   Counts counts;
   const auto last = text.find_last_not_of(' ');
-  bool behind_space = true;
+  bool after_space = true;
   for (std::size_t at = 0; at < text.size();) {
     auto character = first_utf8_character(text.substr(at));
     if (character.empty()) character = text.substr(at, 1);
@@ -45,10 +45,10 @@ NormalizationLoss::Counts NormalizationLoss::counts_of(
     } else if (first != ' ') {
       ++counts.characters;
       ++others[character];
-    } else if (behind_space || last == std::string_view::npos || at > last) {
+    } else if (after_space || last == std::string_view::npos || at > last) {
       ++counts.extra_spaces;
     }
-    behind_space = kWhiteSpace.find(first) != std::string_view::npos;
+    after_space = kWhiteSpace.find(first) != std::string_view::npos;
     at += character.size();
   }
   return counts;
@@ -84,7 +84,7 @@ void NormalizationLoss::finish() {
   if (losses.empty()) return;
   log_warn_once(
       "tokenizer {} does not keep the text: of the first {} documents, {} bytes, it drops or "
-      "changes {}; bits per byte count what it leaves. To keep them, train it with {}",
+      "changes {}; bits per byte count the remaining text. To keep them, train it with {}",
       tokenizer_.path(), documents_, bytes_, losses, tokenizer_.keeping_flags());
 }
 

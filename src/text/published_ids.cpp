@@ -13,8 +13,8 @@
 namespace tg {
 namespace {
 
-constexpr std::int64_t kLargestFile = 16 << 20;
-constexpr std::size_t kMostIds = 1 << 16;  // ids are stored as uint16
+constexpr std::int64_t kMaxFileBytes = 16 << 20;
+constexpr std::size_t kMaxIds = 1 << 16;  // ids are stored as uint16
 
 constexpr struct {
   std::string_view merges, ids;
@@ -29,7 +29,7 @@ std::optional<PublishedIds> find_published_ids(const std::string& merges) {
   const auto path = merges.substr(0, merges.size() - name->merges.size()).append(name->ids);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  const auto json = parse_json(read_whole_file(path, kLargestFile));
+  const auto json = parse_json(read_whole_file(path, kMaxFileBytes));
   REQUIRE(
       json && json->is_object(), ExitCode::bad_data,
       "{} beside {}: expected a JSON object of pieces and their ids, found something else; copy "
@@ -42,9 +42,9 @@ std::optional<PublishedIds> find_published_ids(const std::string& merges) {
             "again",
             path, escaped(piece, 40), value.type_name());
     const auto id = value.get<std::uint64_t>();
-    REQUIRE(id < kMostIds, ExitCode::config,
+    REQUIRE(id < kMaxIds, ExitCode::config,
             "{}: \"{}\" has the id {}, too much for 16-bit token ids (at most {} pieces)", path,
-            escaped(piece, 40), id, kMostIds);
+            escaped(piece, 40), id, kMaxIds);
     if (id >= published.spelled.size()) published.spelled.resize(id + 1);
     auto& place = published.spelled[id];
     REQUIRE(place.empty(), ExitCode::bad_data,

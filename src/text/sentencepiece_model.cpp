@@ -19,7 +19,7 @@ constexpr std::size_t long_text_bytes = 1 << 20;
 constexpr std::size_t part_bytes = 1 << 14;
 constexpr std::string_view guard_word = "a";       // see encode_continued()
 constexpr std::string_view space_mark = "\u2581";  // spelling of a space in a piece
-constexpr std::size_t largest_piece = 1 << 14;     // bytes; keeps counts within 16 bits
+constexpr std::size_t max_piece_bytes = 1 << 14;   // bytes; keeps counts within 16 bits
 
 PieceKind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id) {
   if (processor.IsUnknown(id)) return PieceKind::unknown;
@@ -61,15 +61,15 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
   REQUIRE(reason.empty(), ExitCode::bad_data, "tokenizer {} is no SentencePiece model ({})", path,
           escaped(reason, 200));
   const int count = processor_->GetPieceSize();
-  REQUIRE(count <= kMostPieces, ExitCode::config,
+  REQUIRE(count <= kMaxPieces, ExitCode::config,
           "tokenizer {} is too large for 16-bit token ids (at most {} pieces, found {})", path,
-          kMostPieces, count);
+          kMaxPieces, count);
   for (int id = 0; id < count; ++id) {
     pieces_.push_back(processor_->IdToPiece(id));
     kinds_.push_back(kind_of(*processor_, id));
-    REQUIRE(pieces_.back().size() <= largest_piece, ExitCode::bad_data,
+    REQUIRE(pieces_.back().size() <= max_piece_bytes, ExitCode::bad_data,
             "tokenizer {}: piece {} has {} bytes (expected at most {})", path, id,
-            pieces_.back().size(), largest_piece);
+            pieces_.back().size(), max_piece_bytes);
   }
   spaces_ = find_spaces();
   normalisation_ = normalisation_of(proto_);

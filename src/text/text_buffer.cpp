@@ -9,8 +9,8 @@ namespace tg {
 namespace {
 
 // Compressed files are read in smaller parts, since the decompressor has a window of about 2 MiB.
-constexpr std::size_t kPart = 1 << 20, kPackedPart = 1 << 17;
-constexpr std::size_t kLargestDocument = std::size_t{1} << 30;  // the tokenizer counts in int
+constexpr std::size_t kPart = 1 << 20, kCompressedPart = 1 << 17;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{1} << 30;  // the tokenizer counts in int
 
 }  // namespace
 
@@ -19,12 +19,12 @@ bool TextBuffer::fill() {
   buffer_.erase(0, begin_);
   offset_ += static_cast<std::int64_t>(begin_);
   begin_ = 0;
-  REQUIRE(buffer_.size() <= kLargestDocument, ExitCode::bad_data,
+  REQUIRE(buffer_.size() <= kMaxDocumentBytes, ExitCode::bad_data,
           "a document of {} at byte {} is too long (at most {} bytes); choose another document "
           "separator",
-          file_.path(), offset_, kLargestDocument);
+          file_.path(), offset_, kMaxDocumentBytes);
   const std::size_t before = buffer_.size();
-  buffer_.resize(before + (file_.is_compressed() ? kPackedPart : kPart));
+  buffer_.resize(before + (file_.is_compressed() ? kCompressedPart : kPart));
   const auto got = file_.read(std::span(buffer_).subspan(before));
   buffer_.resize(before + got);
   ended_ = got == 0;

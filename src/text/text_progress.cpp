@@ -31,10 +31,10 @@ void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens, std::int64
   shown_ = now;
   const double spent_s = seconds(now - began_);
   const double megabytes = static_cast<double>(text_bytes) / 1e6;
-  const std::string share =
+  const std::string percentage =
       total_bytes_ > 0 ? fmt::format(" ({}%)", 100 * bytes_read / total_bytes_) : "";
-  progress_line(fmt::format("{} {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", doing_, megabytes, share,
-                            static_cast<double>(tokens) / 1e6, megabytes / spent_s));
+  progress_line(fmt::format("{} {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", doing_, megabytes,
+                            percentage, static_cast<double>(tokens) / 1e6, megabytes / spent_s));
 }
 
 void TextProgress::clear() {

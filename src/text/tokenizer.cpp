@@ -14,7 +14,7 @@
 namespace tg {
 namespace {
 
-constexpr std::int64_t largest_model = std::int64_t{1} << 30;
+constexpr std::int64_t max_model_bytes = std::int64_t{1} << 30;
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 && c > 0;
@@ -35,7 +35,7 @@ std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
 }  // namespace
 
 std::string read_tokenizer_file(const std::string& path) {
-  std::string bytes = read_whole_file(path, largest_model);
+  std::string bytes = read_whole_file(path, max_model_bytes);
   REQUIRE(!bytes.empty(), ExitCode::bad_data,
           "tokenizer {} is empty (expected a vocabulary, found 0 bytes)", path);
   return bytes;
@@ -109,11 +109,11 @@ void Tokenizer::encode_counted(std::string_view text, bool continued,
   CaseDecoder decoder;
   for (const auto& part : parts) {
     const auto count = caseops ? decoder.add(part).size() : part.size();
-    constexpr auto kMost = std::numeric_limits<std::uint16_t>::max();
-    REQUIRE(count <= kMost, ExitCode::bad_data,
+    constexpr auto kMax = std::numeric_limits<std::uint16_t>::max();
+    REQUIRE(count <= kMax, ExitCode::bad_data,
             "a byte sidecar cannot hold {} bytes of text of one token (expected at most {}); "
             "shorten such white space, or write shards without --byte-sidecar",
-            count, kMost);
+            count, kMax);
     bytes.push_back(static_cast<std::uint16_t>(count));
   }
 }

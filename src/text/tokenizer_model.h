@@ -55,7 +55,7 @@ class TokenizerModel {
   virtual bool splittable() const = 0;
 
  protected:
-  static constexpr int kMostPieces = 1 << 16;  // ids are stored as uint16
+  static constexpr int kMaxPieces = 1 << 16;  // ids are stored as uint16
 
   std::vector<std::string> pieces_;
   std::vector<PieceKind> kinds_;

@@ -13,12 +13,13 @@ std::string text_of(const at::Tensor& tensor) {
   return fmt::format("{} {}", c10::toString(tensor.scalar_type()), shape_text(tensor.sizes()));
 }
 
-void check_levels(const at::Tensor& q, int least, int most, const std::string& where) {
+void check_levels(const at::Tensor& q, int min_level, int max_level, const std::string& where) {
   const at::Tensor levels = q.contiguous();
   const auto* const first = static_cast<const int8_t*>(levels.const_data_ptr());
   const auto [low, high] = std::minmax_element(first, first + levels.numel());
-  REQUIRE(*low >= least && *high <= most, ExitCode::bad_data,
-          "{}: expected levels from {} to {}, found {} to {}", where, least, most, *low, *high);
+  REQUIRE(*low >= min_level && *high <= max_level, ExitCode::bad_data,
+          "{}: expected levels from {} to {}, found {} to {}", where, min_level, max_level, *low,
+          *high);
 }
 
 bool has_row_scales(const QuantizedWeight& weight) {
@@ -65,18 +66,18 @@ const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const 
   return value->as_dict(fmt::format("{}: '{}'", path, key));
 }
 
-TensorsOf::TensorsOf(const PickleDict& dict, const std::string& key, const std::string& path)
+TensorDict::TensorDict(const PickleDict& dict, const std::string& key, const std::string& path)
     : where_(fmt::format("{}: '{}'", path, key)) {
   for (const auto& [name, value] : dict.items) tensors_.emplace(name, value.as_tensor(where(name)));
 }
 
-at::Tensor TensorsOf::take(const std::string& name) {
+at::Tensor TensorDict::take(const std::string& name) {
   const auto found = tensors_.extract(name);
   REQUIRE(found, ExitCode::bad_data, "{}: expected a tensor, found none", where(name));
   return found.mapped();
 }
 
-at::Tensor TensorsOf::take_floating(const std::string& name) {
+at::Tensor TensorDict::take_floating(const std::string& name) {
   const at::Tensor tensor = take(name);
   REQUIRE(tensor.is_floating_point(), ExitCode::bad_data,
           "{}: expected floating-point numbers, found {}", where(name),
@@ -84,12 +85,12 @@ at::Tensor TensorsOf::take_floating(const std::string& name) {
   return tensor;
 }
 
-void TensorsOf::expect_all_taken() const {
+void TensorDict::expect_all_taken() const {
   REQUIRE(tensors_.empty(), ExitCode::bad_data, "{}: no part of an artifact",
           where(tensors_.begin()->first));
 }
 
-std::string TensorsOf::where(const std::string& name) const {
+std::string TensorDict::where(const std::string& name) const {
   return fmt::format("{} '{}'", where_, escaped(name));
 }
 

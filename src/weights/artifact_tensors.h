@@ -17,9 +17,9 @@ namespace tg {
 const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const std::string& path);
 
 // Tensors of a dict by name, each of which must be taken. Throws Error(bad_data).
-class TensorsOf {
+class TensorDict {
  public:
-  TensorsOf(const PickleDict& dict, const std::string& key, const std::string& path);
+  TensorDict(const PickleDict& dict, const std::string& key, const std::string& path);
 
   bool holds(const std::string& name) const { return tensors_.contains(name); }
   at::Tensor take(const std::string& name);

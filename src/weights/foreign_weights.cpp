@@ -15,8 +15,8 @@ using namespace std::string_view_literals;
 constexpr const char* kMadeFrom =
     "give the safetensors or torch.save file of train_gpt that it was made from";
 constexpr const char* kOwnModels =
-    "train_gpt reads its own models and those of the GPT-124M script of 2024; train one, or use "
-    "this one where it comes from";
+    "train_gpt reads its own models and models of the GPT-124M script of 2024; train one, or use "
+    "this model with the program that made it";
 constexpr const char* kShard = "give its folder as DATA_PATH, and a model here";
 constexpr const char* kUnpack = "unpack it, and give what is inside";
 

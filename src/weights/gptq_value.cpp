@@ -134,7 +134,7 @@ bool begins_as_gptq(std::string_view archive) {
 }
 
 NamedTensors read_gptq(const PickleDict& all, ArtifactWeights weights, const std::string& path) {
-  TensorsOf stored(dict_in(all, "w", path), "w", path);
+  TensorDict stored(dict_in(all, "w", path), "w", path);
   const auto take = [&](const std::string& q, const std::string& scale) {
     const at::Tensor tensor = stored.take(q);
     return QuantizedWeight{tensor, stored.take(scale)};

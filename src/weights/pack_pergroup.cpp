@@ -21,7 +21,7 @@ namespace tg {
 namespace {
 
 constexpr int kArchiveWindow = 24;  // brotli window bits of the archive; the orders use the default
-constexpr int64_t kMostRows = 1 << 16;
+constexpr int64_t kMaxRows = 1 << 16;
 
 using Order = std::vector<std::uint16_t>;
 
@@ -68,7 +68,7 @@ std::optional<GroupPlace> place_of(std::string_view name, const at::Tensor& tens
   if (!name.ends_with(suffix)) return {};
   const auto place = group_place(name.substr(0, name.size() - suffix.size()));
   const bool fits = place && tensor.dim() == 2 && tensor.numel() > 0 &&
-                    (!kMatrixGroups[place->group].ordered || tensor.size(0) <= kMostRows);
+                    (!kMatrixGroups[place->group].ordered || tensor.size(0) <= kMaxRows);
   return fits ? place : std::nullopt;
 }
 

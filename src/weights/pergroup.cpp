@@ -11,8 +11,8 @@ constexpr std::string_view kBlocks = "blocks.";
 
 std::optional<GroupPlace> group_place(std::string_view name) {
   GroupPlace place;
-  const bool of_layer = name.starts_with(kBlocks);
-  if (of_layer) {
+  const bool in_block = name.starts_with(kBlocks);
+  if (in_block) {
     const auto digits = name.substr(kBlocks.size());
     const auto* const end = digits.data() + digits.size();
     const auto [rest, error] = std::from_chars(digits.data(), end, place.layer);
@@ -23,7 +23,7 @@ std::optional<GroupPlace> group_place(std::string_view name) {
     name = {rest + 1, end};
   }
   for (; place.group < kMatrixGroups.size(); ++place.group)
-    if (kMatrixGroups[place.group].name == name && of_layer == (place.group > 0)) return place;
+    if (kMatrixGroups[place.group].name == name && in_block == (place.group > 0)) return place;
   return {};
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxOverhead = 32 << 20;
 
 NamedTensors read_int6(const PickleDict& all, ArtifactWeights weights, const std::string& path) {
-  TensorsOf stored(dict_in(all, "w", path), "w", path);
+  TensorDict stored(dict_in(all, "w", path), "w", path);
   for (const auto& [name, kind] : dict_in(all, "m", path).items) {
     const std::string where = fmt::format("{}: 'm' '{}'", path, escaped(name));
     if (const auto* text = std::get_if<std::string>(&kind)) {
@@ -46,14 +46,14 @@ NamedTensors read_int8(const PickleDict& all, ArtifactWeights weights, const std
   const std::string& text = format->as_string(path + ": '__quant_format__'");
   REQUIRE(text == "int8_clean_per_row_v1", ExitCode::bad_data,
           "{}: expected the format int8_clean_per_row_v1, found {}", path, escaped(text));
-  TensorsOf scales(dict_in(all, "scales", path), "scales", path);
+  TensorDict scales(dict_in(all, "scales", path), "scales", path);
   for (const auto& [name, q] : dict_in(all, "quantized", path).items)
     weights.add(
         name, QuantizedWeight{q.as_tensor(fmt::format("{}: 'quantized' '{}'", path, escaped(name))),
                               scales.take(name)});
   scales.expect_all_taken();
   const PickleDict& passthrough = dict_in(all, "passthrough", path);
-  TensorsOf stored(passthrough, "passthrough", path);
+  TensorDict stored(passthrough, "passthrough", path);
   for (const auto& [name, value] : passthrough.items) weights.add(name, stored.take_floating(name));
   return std::move(weights).take();
 }

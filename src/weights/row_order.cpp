@@ -99,9 +99,9 @@ class GreedyOrder {
 // machine a barrier may take as long (two threads took 14 s for 8,192 rows of 512 columns, instead
 // of 1 s).
 std::size_t thread_count(std::size_t elements) {
-  constexpr std::size_t kEach = 1 << 23, kMost = 16;
-  return std::clamp<std::size_t>(elements / kEach, 1,
-                                 std::min<std::size_t>(kMost, available_cores()));
+  constexpr std::size_t kElementsPerThread = 1 << 23, kMaxThreads = 16;
+  return std::clamp<std::size_t>(elements / kElementsPerThread, 1,
+                                 std::min<std::size_t>(kMaxThreads, available_cores()));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ NamedTensors load_safetensors_index(const std::string& path) {
     auto tensors = load_safetensors(folder / file);
     for (const auto& [name, tensor] : tensors) {
       REQUIRE(left.erase(name) == 1, ExitCode::bad_data,
-              "{}: has '{}', which {} does not say; the files belong to different models",
+              "{}: has '{}', which {} does not list; the files belong to different models",
               (folder / file).string(), escaped(name), path);
     }
     REQUIRE(left.empty(), ExitCode::bad_data, "{}: lacks '{}', which {} expects there",

@@ -49,11 +49,12 @@ std::optional<std::string> first_nonfinite(const NamedTensors& tensors) {
 }
 
 std::string names_text(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 5;
-  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  constexpr size_t kMaxNames = 5;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMaxNames));
   const auto first = fmt::format("{}", fmt::join(names.begin(), end, ", "));
-  return names.size() <= kMost ? first
-                               : fmt::format("{}, … and {} more", first, names.size() - kMost);
+  return names.size() <= kMaxNames
+             ? first
+             : fmt::format("{}, … and {} more", first, names.size() - kMaxNames);
 }
 
 std::string shape_text(c10::IntArrayRef sizes) {
