@@ -50,7 +50,7 @@ AtomicFile::AtomicFile(const std::string& path)
 }
 
 void AtomicFile::require(bool done, const char* doing) const {
-  REQUIRE(done, ExitCode::io, "{}: {} failed ({}); the previous file is unchanged", file_.path(),
+  REQUIRE(done, ExitCode::io, "{}: {} failed ({}); the previous file is untouched", file_.path(),
           doing, std::strerror(errno));
 }
 

@@ -86,7 +86,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { refuse("true or false"); }
   bool binary(nlohmann::json::binary_t&) override { refuse("binary data"); }
   bool parse_error(size_t at, const std::string&, const nlohmann::json::exception&) override {
-    bad("is invalid JSON at byte {}", at);
+    bad("is no valid JSON at byte {}", at);
   }
 
  private:
