@@ -80,25 +80,25 @@ std::optional<int> ByteCounter::bytes_of_operator(std::uint16_t id) {
 
 int ByteCounter::correction(std::uint16_t id) {
   if (const auto bytes = bytes_of_operator(id)) {
-    behind_space_ = false;
+    after_space_ = false;
     spelled_ = 0;
     return *bytes;
   }
   const auto& spelling = table_.spelled_space;
   if (table_.boundary[id] != 0) {
-    const bool added = behind_space_ && !table_.trailing_space.empty();
-    behind_space_ = false;
+    const bool added = after_space_ && !table_.trailing_space.empty();
+    after_space_ = false;
     spelled_ = 0;
     return added ? -1 : 0;
   }
-  behind_space_ = !table_.trailing_space.empty() && table_.trailing_space[id] != 0;
+  after_space_ = !table_.trailing_space.empty() && table_.trailing_space[id] != 0;
   if (spelling.empty()) return 0;
   if (id != spelling[spelled_]) spelled_ = 0;
   if (id != spelling[spelled_]) return 0;
-  if (spelled_ == 0) spelled_first_ = behind_boundary_;
+  if (spelled_ == 0) spelled_first_ = after_boundary_;
   if (++spelled_ < spelling.size()) return 0;
   spelled_ = 0;
-  behind_space_ = true;
+  after_space_ = true;
   const int space = spelled_first_ && table_.first_is_added ? 0 : 1;
   return space - static_cast<int>(spelling.size());
 }

@@ -67,9 +67,9 @@ class ByteCounter {
   // Returns the bytes of `id` after the ids of all previous calls.
   int next(std::uint16_t id) {
     const int bytes =
-        table_.base_bytes[id] + (table_.leading_space[id] & static_cast<int>(!behind_boundary_));
+        table_.base_bytes[id] + (table_.leading_space[id] & static_cast<int>(!after_boundary_));
     const int total = by_pairs_ ? bytes : bytes + correction(id);
-    behind_boundary_ = table_.boundary[id] != 0;
+    after_boundary_ = table_.boundary[id] != 0;
     return total;
   }
 
@@ -79,11 +79,11 @@ class ByteCounter {
 
   const ByteTable& table_;
   bool by_pairs_;
-  bool behind_boundary_ = false;
+  bool after_boundary_ = false;
   // Used if pairs are not enough:
   std::size_t spelled_ = 0;     // matched prefix of spelled_space
   bool spelled_first_ = false;  // the prefix began after a boundary
-  bool behind_space_ = false;
+  bool after_space_ = false;
   bool escaped_ = false;  // the next operator is part of the text
 };
 

@@ -14,7 +14,7 @@ namespace tg {
 
 // Document, or part of a document.
 struct DocumentPart {
-  std::uint64_t key = 0;  // of the whole document
+  std::uint64_t key = 0;  // sort key of the whole document
   std::span<const std::uint16_t> tokens;
 };
 

@@ -23,7 +23,7 @@ class DocumentOverlap {
 
   struct Found {
     std::int64_t compared = 0;  // distinct validation documents
-    std::int64_t shared = 0;    // of these, also in the training split
+    std::int64_t shared = 0;    // compared ones that are also in the training split
     bool all = true;            // compared all documents
   };
   Found finish();

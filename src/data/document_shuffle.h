@@ -17,7 +17,7 @@ namespace tg {
 class DocumentShuffle {
  public:
   struct Limits {
-    std::int64_t sorted_bytes = 256 << 20;  // of a bucket that is sorted in memory
+    std::int64_t sorted_bytes = 256 << 20;  // limit for a bucket sorted in memory
     std::int64_t buffer_bytes = 1 << 20;    // per bucket; 64 buckets are written concurrently
   };
 
@@ -46,7 +46,7 @@ class DocumentShuffle {
   std::uint64_t key_;
   Limits limits_;
   std::uint64_t documents_ = 0;
-  std::uint64_t document_key_ = 0;  // of the current document
+  std::uint64_t document_key_ = 0;  // key of the current document
   Buckets buckets_;
 };
 

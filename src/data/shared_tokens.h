@@ -53,7 +53,7 @@ class SharedTokens {
   std::int64_t tokens(Split split) const;
   std::int64_t text_bytes() const;
   std::int64_t bytes_read() const;
-  Error error() const;  // of a producer that failed
+  Error error() const;  // why the producer failed
   // Returns whether the producer's process has exited, or closed its object.
   bool producer_has_exited() const;
   // Copies tokens [from, from + out.size()), which must exist. Throws Error(io).

@@ -21,7 +21,7 @@ namespace tg {
 struct TextBytes {
   std::optional<ByteTable> table{};              // absent without a tokenizer
   std::shared_ptr<const TokenSource> sidecar{};  // null: the table counts
-  int bos_id = -1;                               // of the tokenizer; -1: unknown
+  int bos_id = -1;                               // the tokenizer's; -1: unknown
 
   // Returns whether a token and its predecessor determine the bytes.
   bool by_pairs() const { return !sidecar && table->by_pairs(); }

@@ -55,7 +55,7 @@ class TokenOrder {
   virtual LoaderState state() const = 0;
   // Throws Error(config) for a state that this order cannot have, and what reading throws.
   virtual void restore(const LoaderState& state) = 0;
-  virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
+  virtual std::int64_t span_tokens() const = 0;  // largest micro-batch: inputs + 1
   // Changes the size of later micro-batches to L tokens; only between two steps. Precondition: L is
   // at most the constructor's.
   virtual void resize(std::int64_t micro_batch_tokens);

@@ -9,8 +9,8 @@ namespace {
 
 struct Halves {
   std::size_t numbers = 0;
-  std::size_t small_high = 0, zero_high = 0;  // of the upper halves
-  std::size_t small_low = 0, zero_low = 0;    // of the lower halves
+  std::size_t small_high = 0, zero_high = 0;  // upper halves
+  std::size_t small_low = 0, zero_low = 0;    // lower halves
 };
 
 // Reads pairs of `bytes` bytes as numbers of twice the width. A high half is small if it is below

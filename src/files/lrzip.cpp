@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "LRZI";
 constexpr std::size_t kSizeOffset = 6, kHeader = 24;
-constexpr std::uint64_t kOverhead = 1 << 16;   // of a stream that does not compress
+constexpr std::uint64_t kOverhead = 1 << 16;   // for incompressible contents
 constexpr std::uint64_t kMemory = 1ull << 30;  // beyond the contents; ZPAQ needs 0.7 GiB
 constexpr std::uint64_t kMinBytesPerSecond =
     20'000;  // bytes per second: a twentieth of one core's speed

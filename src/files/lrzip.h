@@ -21,7 +21,7 @@ std::vector<std::string> compress_lrzip(const std::vector<std::string>& contents
 
 struct LrzipStream {
   std::string_view packed;
-  std::uint64_t size;  // of the contents
+  std::uint64_t size;  // size of the contents
   std::string name;    // for messages
 };
 

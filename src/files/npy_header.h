@@ -14,7 +14,7 @@ struct NpyHeader {
   std::string dtype;  // as NumPy names it, such as "<u2"; empty: a structured dtype
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
-  std::int64_t bytes = 0;  // of the header, which is the offset of the elements
+  std::int64_t bytes = 0;  // size of the header: the offset of the elements
 };
 
 bool begins_as_npy(const File& file);

@@ -12,7 +12,7 @@ class Xxh3 {
   ~Xxh3();
 
   void add(const void* bytes, size_t count);
-  std::uint64_t value() const;  // of all bytes added so far
+  std::uint64_t value() const;  // hash of all bytes added so far
 
  private:
   struct State;

@@ -12,7 +12,7 @@
 namespace tg {
 
 struct ZipRecord {
-  uint64_t offset = 0;  // of the data
+  uint64_t offset = 0;  // offset of the data in the file
   uint64_t size = 0;
   uint32_t crc = 0;  // 0: torch.save was configured to compute none
 };

@@ -19,7 +19,7 @@ struct Machine {
   at::ScalarType matrices = at::kFloat;  // momentum and GEMMs of Muon; the banks' reduction
   std::string compute_name;              // name of `compute`; "TF32" if fp32 GEMMs may use it
   bool fp8 = false;                      // whether the GEMMs that FP8 selects run in FP8
-  Padding padding;                       // of the model's sizes
+  Padding padding;                       // padding of the model's sizes
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
   std::string threads;      // number of CPU threads: the text of set_threads()

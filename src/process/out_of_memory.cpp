@@ -35,7 +35,7 @@ Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   // Meta tensors: counting the elements allocates nothing.
   const auto parameters =
       make_parameters(model_spec(settings), settings, at::kFloat, at::kMeta).element_count();
-  // At 2 bytes an element, the least that they can take.
+  // Lower bound: 2 bytes an element.
   const double logits = 2.0 * static_cast<double>(length * settings.model.vocab_size);
   return {ExitCode::memory,
           fmt::format("out of memory with {} parameters and micro-batches of {} tokens ({} "

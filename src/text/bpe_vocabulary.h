@@ -20,7 +20,7 @@ struct BpeVocabulary {
   }
   struct Merge {
     std::uint32_t rank = 0;  // merges of lower rank come first
-    std::uint16_t id = 0;    // of the merged piece
+    std::uint16_t id = 0;    // the merged piece
   };
 
   std::vector<std::string> pieces;  // by id: the piece's bytes, or the name of a special piece

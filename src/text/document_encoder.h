@@ -28,7 +28,7 @@ class DocumentEncoder {
   // Document, or part of a long document.
   struct Part {
     std::vector<std::uint16_t> tokens;
-    std::vector<std::uint16_t> bytes;  // of each token; empty unless requested
+    std::vector<std::uint16_t> bytes;  // per token; empty unless requested
     std::int64_t text_bytes = 0;
     bool begins_document = false;
   };

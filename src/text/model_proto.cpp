@@ -26,8 +26,8 @@ std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
 
 struct Field {
   std::uint64_t number = 0;
-  std::uint64_t value = 0;   // of a varint field
-  std::string_view content;  // of a string or message field
+  std::uint64_t value = 0;   // varint field
+  std::string_view content;  // string or message field
 };
 
 std::optional<Field> take_field(std::string_view& bytes) {

@@ -15,10 +15,10 @@ enum class ModelType : std::uint64_t { unigram = 1, bpe = 2, word = 3, character
 struct ModelProto {
   bool has_trainer = false;     // field 2, written after the pieces
   bool has_normalizer = false;  // field 3, written last
-  // From the trainer's settings.
+  // Trainer settings.
   ModelType type = ModelType::unigram;
   bool space_as_suffix = false;  // a piece ends with the space mark instead of beginning with it
-  // From the normalizer's settings.
+  // Normalizer settings.
   std::string rules{};     // name of the character map, such as "nmt_nfkc"
   bool has_rules = false;  // the map is not empty
   bool adds_space = true;  // before a document, or after it with space_as_suffix

@@ -17,8 +17,9 @@ class TextBuffer {
   const UnpackedFile& file() const { return file_; }
   // Returns what was read and not yet taken; valid until the next fill().
   std::string_view text() const { return std::string_view(buffer_).substr(begin_); }
-  std::int64_t at() const { return offset_ + static_cast<std::int64_t>(begin_); }  // of text()
-  TextPosition position() const { return position_; }                              // of text()
+  // Offset and position of text().
+  std::int64_t at() const { return offset_ + static_cast<std::int64_t>(begin_); }
+  TextPosition position() const { return position_; }
   bool ended() const { return ended_; }  // nothing follows text()
 
   // Reads more text after text(); returns false at the end. Throws Error(io), and Error(bad_data)

@@ -11,7 +11,7 @@ namespace tg {
 enum class TextKind {
   plain,       // .txt
   json_lines,  // .jsonl: a JSON object a line
-  json,        // a JSON object a line, or an array of objects
+  json,        // JSON objects, one per line, or an array of them
 };
 
 // Returns the kind by the file's name, ignoring .gz, .zst or .xz; nullopt: not text.

@@ -17,7 +17,7 @@ inline char byte_of_piece(const std::string& piece) {
 
 // Representation of spaces in the pieces.
 struct SpaceMarks {
-  std::string_view mark = " ";  // of a space in a piece
+  std::string_view mark = " ";  // spelling of a space in a piece
   // The first, or the last, mark of a document is added by the normalizer, not part of its text.
   bool first_is_added = false, last_is_added = false;
   // No piece is a lone space: byte pieces spell it or, if there are none, it is unknown.

@@ -25,7 +25,7 @@ class UnigramPieces {
  private:
   friend class UnigramPath;
   struct Node {
-    int id = -1;  // of the piece that ends at this node; -1: none
+    int id = -1;  // piece that ends at this node; -1: none
     float score = 0;
     bool user_defined = false;
   };
@@ -54,8 +54,8 @@ class UnigramPath {
  private:
   // Best path to a position.
   struct End {
-    int id = unknown;         // of its last step
-    std::int64_t begin = -1;  // of its last step; -1: no path yet
+    int id = unknown;         // last step
+    std::int64_t begin = -1;  // start of the last step; -1: no path yet
     float score = 0;
   };
 

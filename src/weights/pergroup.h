@@ -50,8 +50,8 @@ struct PergroupFile {
 PergroupFile pack_pergroup(const PickleDict& value);
 
 struct PergroupLimits {
-  std::size_t bytes;     // of an uncompressed stream
-  int64_t max_elements;  // of all groups together
+  std::size_t bytes;     // limit for an uncompressed stream
+  int64_t max_elements;  // limit for all groups together
 };
 // Returns the value that pack_pergroup() packed. Throws Error(bad_data) and what decompress_lrzip()
 // throws.
