@@ -24,15 +24,15 @@ struct BaseTrainingOptions {
 // a cosine over the others, down to 0 at the last one.
 double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t chunks);
 
-// One phase of phased test-time training: SGD with a momentum of its own over all of the model's
+// Trains the weights for one phase of phased test-time training: SGD with momentum over all
 // parameters, on `tokens` [N] in chunks of GLOBAL_TTT_CHUNK_TOKENS of their N − 1 predictions, all
-// but the last. A step is GLOBAL_TTT_BATCH_SEQS of a chunk's whole sequences, as one row with
-// segments or, with GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows; its gradient is clipped. The
-// ranks share it, segments whole, so that the weights are the same to rounding on any number of
-// them. With record_quirks each rank has a share of the chunk and batches of its own
-// (ChunkTraining's of_each_rank). Logs the reference implementation's tttg lines. Collective: the
-// same `tokens` on every rank. → false where any rank was told to stop, which leaves the parameters
-// in the midst of the phase.
+// but the last chunk. A step takes GLOBAL_TTT_BATCH_SEQS of a chunk's whole sequences, as one row
+// with segments or, with GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows, and clips the gradient. The
+// ranks divide it by whole segments, so that the weights are equal up to rounding on any number of
+// ranks. With record_quirks each rank has its own part of the chunk and its own batches
+// (ChunkTraining's of_each_rank). Logs the reference implementation's tttg lines. Collective:
+// `tokens` must be equal on every rank. Returns false if any rank was told to stop, which leaves
+// the parameters in the middle of the phase.
 bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
 

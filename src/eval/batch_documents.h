@@ -11,8 +11,8 @@ namespace tg {
 // documents.
 std::optional<Documents> whole_rows(const SplitTokens& tokens, const at::Tensor& ids_bt);
 
-// Copies another batch's segments to those of `batch`, whose shape it has, with empty ones behind
-// them. → whether that needed more room, which is at another address.
+// Copies another batch's segments into `batch`, which has its shape, and fills the rest with empty
+// segments. Returns whether that needed a longer list, which is at another address.
 bool hold_segments(const at::Tensor& segments, DeviceBatch& batch);
 
 }  // namespace tg

@@ -17,10 +17,11 @@ namespace {
 
 constexpr std::string_view space_mark = "\u2581";
 
-// A document's text as the library of its tokenizer decodes it, bytes that are no UTF-8 as U+FFFD.
-// Capitals come back where the vocabulary has CaseOps' operators, whatever CASEOPS_ENABLED says.
-// Of SentencePiece's decoder two things are put right: spaces that it leaves as marks, and the
-// space that its normaliser added to the document, which a word of a text of its own shows.
+// Returns a document's text as its tokenizer's library decodes it, with U+FFFD for bytes that are
+// no UTF-8. Capitals come back where the vocabulary has CaseOps' operators, whatever
+// CASEOPS_ENABLED says. Corrects two things of SentencePiece's decoder: spaces that it leaves as
+// marks, and the space that its normaliser added to the document, which a word of a text of its own
+// shows.
 class Decoder {
  public:
   explicit Decoder(const Tokenizer& tokenizer)
@@ -38,7 +39,7 @@ class Decoder {
     if (text.ends_with(added_behind_)) text.resize(text.size() - added_behind_.size());
     return text;
   }
-  // Of the texts so far, how many spaces the library left as marks.
+  // Number of spaces in the texts so far that the library left as marks.
   std::int64_t spelled_spaces() const { return spelled_spaces_; }
 
  private:

@@ -15,10 +15,10 @@ struct ByteAudit {
   std::int64_t spelled_spaces = 0;  // spaces that SentencePiece's decoder leaves as U+2581
 };
 
-// Of the documents that begin within the split's first predictions + 1 tokens: each begins behind a
-// control piece (BOS or EOS) and ends before the next. The split's last one, which may be cut,
-// counts where it is the only one. Their texts are what the tokenizer's library decodes them to, in
-// which what counts has no part. Errors: those of reading.
+// Audits the documents that begin within the split's first predictions + 1 tokens. A document
+// begins behind a control piece (BOS or EOS) and ends before the next one. The split's last
+// document, which may be cut, counts only if it is the only one. Texts are what the tokenizer's
+// library decodes, independently of how bytes are counted. Throws what reading throws.
 ByteAudit audit_bytes(const TokenSource& tokens, std::int64_t predictions,
                       const Tokenizer& tokenizer, const TextBytes& bytes);
 

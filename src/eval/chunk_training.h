@@ -30,7 +30,8 @@ struct ChunkShare {
   std::int64_t rows = 0;       // of this rank
   std::int64_t most_rows = 0;  // of any rank: all ranks run as many batches
 };
-// Of all ⌊tokens / length⌋ = S rows of chunk `chunk`, those from ⌊S·rank/W⌋ to ⌊S·(rank + 1)/W⌋.
+// Returns a rank's rows of chunk `chunk`: of its S = ⌊tokens / length⌋ rows, ⌊S·rank/W⌋ to ⌊S·(rank
+// + 1)/W⌋.
 ChunkShare share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size);
 
 // Cosine over chunks: lr·(1 + cos(π·chunk/(chunks − 1)))/2.
@@ -50,14 +51,14 @@ struct StepRows {
   std::int64_t begin = 0, rows = 0;
   std::int64_t first = 0, count = 0;
 };
-// Adds the gradients of the part's share in the mean loss of all the rows.
+// Adds the gradients of this part of the mean loss over all the rows.
 using AddGradients = std::function<void(const StepRows& rows)>;
 
-// Steps on the rows of chunk `chunk`, batch_rows after batch_rows, of which rank r of W has those
-// from ⌊n·r/W⌋ to ⌊n·(r + 1)/W⌋: the same steps on any number of ranks. Or of_each_rank: each rank
-// has such a share of the chunk and takes batch_rows of it at a time, the gradients of those that
-// have some left are averaged, and every rank steps as often as the one with the most rows. Casts
-// the weights after each step. Collective.
+// Steps on the rows of chunk `chunk`, batch_rows at a time; rank r of W computes rows ⌊n·r/W⌋ to
+// ⌊n·(r + 1)/W⌋ of a step's n, so that the steps do not depend on the number of ranks. With
+// of_each_rank each rank has its own part of the chunk and takes batch_rows of it at a time; the
+// gradients of ranks with rows left are averaged, and every rank steps as often as the rank with
+// the most rows. Casts the weights after each step. Collective.
 void train_on_chunk(std::int64_t chunk, double lr, const ChunkTraining& training,
                     const AddGradients& add_gradients, Gpt& model, TttParameters& parameters,
                     Communicator& communicator);

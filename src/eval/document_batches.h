@@ -1,14 +1,13 @@
 #pragma once
-// What phased test-time training scores when: which documents together, in which order, after which
-// of them some have trained the weights, and the chunks in which it scores a document and learns
-// from it.
+// Schedule of phased test-time training: batches of documents and their order, the batches after
+// which scored documents train the weights, and the chunks of a document.
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace tg {
 
-// Tokens of a split from a document's BOS to the next document's, that one included; of the last
+// Tokens of a split from a document's BOS to the next document's BOS, included; for the last
 // document to the split's end.
 struct DocumentSpan {
   std::int64_t start = 0, length = 0;
@@ -17,13 +16,13 @@ struct DocumentSpan {
   bool operator==(const DocumentSpan&) const = default;
 };
 
-// In the split's order; what precedes the first BOS belongs to a document as well, and a BOS at the
-// split's end begins none.
+// Returns the documents in the split's order. Tokens before the first BOS form a document as well;
+// a BOS at the split's end begins none.
 std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
                                          std::int64_t bos_id);
-// The first VAL_DOC_FRACTION of n documents, at least one.
+// Returns the number of documents to score: the first VAL_DOC_FRACTION of n, at least one.
 std::int64_t documents_to_score(std::int64_t documents, double fraction);
-// Those of find_documents(), in its order.
+// Returns the documents to score, in the order of find_documents().
 std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
                                                   std::int64_t bos_id, double fraction);
 
@@ -33,8 +32,8 @@ struct DocumentBatch {
   std::int64_t longest() const { return documents.back().length; }
 };
 
-// Documents by length, those of one length in the split's order, cut into batches of `batch_size`,
-// of which the last has what remains → the batches in the order in which they are scored, longest
+// Sorts documents by length (equal lengths in the split's order) and cuts them into batches of
+// `batch_size`, the last with what remains. Returns the batches in the order of scoring, longest
 // document first.
 std::vector<DocumentBatch> batch_by_length(std::vector<DocumentSpan> documents,
                                            std::int64_t batch_size);

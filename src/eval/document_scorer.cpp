@@ -34,9 +34,9 @@ void AdapterSet::learn_in_last(std::int64_t rows) {
   learning_rows_ = rows;
 }
 
-// A batch's pass for one chunk: a document a row, the longest B of them, those that have no such
-// chunk all padding. What is scored lies in the last C = chunk_size positions of a row, and is all
-// of them where the document has a later chunk.
+// A batch's pass for one chunk: a row per document, the longest B of them; rows of documents
+// without this chunk are padding. Scored positions are among the last C = chunk_size of a row, and
+// are all of them where the document has a later chunk.
 struct DocumentScorer::Rows {
   std::int64_t count = 0;
   at::Tensor inputs;   // [B, T] int64, zeros behind a document's tokens

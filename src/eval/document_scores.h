@@ -22,9 +22,9 @@ struct DocumentScore {
   bool operator==(const DocumentScore&) const = default;
 };
 
-// Of the documents of which something was scored. `nll` [n] fp32 on the CPU: of the token after
-// each place, NaN where it was not scored; `tokens` of n predictions or more, on the CPU. A
-// document begins with each `bos_id`, and with the split.
+// Returns the scores of the documents of which something was scored. `nll` [n] fp32 on the CPU: of
+// the token after each place, NaN where it was not scored; `tokens`: those of at least n
+// predictions, on the CPU. A document begins with each `bos_id`, and with the split.
 std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64_t bos_id,
                                            const at::Tensor& nll);
 

@@ -28,7 +28,7 @@ namespace {
 
 using Rows = std::span<const DocumentRow>;
 
-// Of a pass: 1 GiB in fp32.
+// Largest number of logits of a pass: 1 GiB in fp32.
 constexpr std::int64_t kMostLogits = 1 << 28;
 
 // What makes a pass: rows of about one length that score from about one position on, no more than

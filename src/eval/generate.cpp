@@ -11,7 +11,7 @@ namespace tg {
 std::int64_t Sampler::draw(const at::Tensor& logits_v) {
   const auto logits = logits_v.detach().to(at::kCPU, at::kDouble);
   if (options_.temperature == 0) return logits.argmax().const_data_ptr<std::int64_t>()[0];
-  // Of equal logits the lower id comes first.
+  // Stable: the lower of equal logits' ids comes first.
   auto [sorted, ids] = at::sort(logits / options_.temperature, /*stable=*/true, /*dim=*/0,
                                 /*descending=*/true);
   if (options_.top_k > 0) sorted = sorted.narrow(0, 0, std::min(options_.top_k, sorted.size(0)));

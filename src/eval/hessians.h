@@ -14,10 +14,10 @@ struct CalibrationOptions {
   bool record_quirks = false;   // of rank 0's rows alone
 };
 
-// Of Q, K, V, output projection, W_up and W_down of every block, at each of its visits in the
-// model's stage, and of the head, which may be the token table; of the parameters `table`, which
-// are the model's, as they are now. Sums are fp32 (fp64), by GEMMs in the dtype of the passes, for
-// which the host does not wait. Collective: the same on every rank. Errors: those of `rows`.
+// Returns the Hessians of the inputs of Q, K, V, output projection, W_up and W_down at each layer
+// call in the model's stage, and of the head, which may be the token table. `table`: the model's
+// parameters, as they are now. Sums are fp32 (fp64 for fp64), by GEMMs in the dtype of the passes;
+// the host does not wait. Collective: equal on every rank. Throws what `rows` throws.
 Hessians collect_hessians(Gpt& model, const ParameterTable& table, CalibrationRows& rows,
                           const CalibrationOptions& options, Communicator& communicator);
 

@@ -131,7 +131,7 @@ void PhasedTtt::record(const ScoringSlot& slot, const EtaLine& eta) {
   // Only who logs a score waits for the device to read it. Other ranks' hosts run ahead as far as
   // the driver queues their launches.
   if (communicator_.rank() == 0) log_batch(slot);
-  // Of batches in flight a later one may end before.
+  // A later batch in flight may end before an earlier one.
   furthest_ = std::max(furthest_, inputs_until_[static_cast<std::size_t>(place)]);
   eta(furthest_, inputs_until_.back());
 }

@@ -57,50 +57,51 @@ class PhasedTtt {
             const PhasedTttOptions& options, at::Device device, Communicator& communicator);
 
   void save_token_losses(at::Tensor nll) { scorer_.save_token_losses(std::move(nll)); }
-  // Changes the parameters. Logs the reference implementation's lines. Collective: the same score
-  // on every rank. Errors: stopped, on every rank; those of loading a state, and on a stop those of
-  // saving it; config (two states have scored the same batch).
+  // Scores the documents. Changes the parameters. Logs the reference implementation's lines.
+  // Collective: equal on every rank. Throws on every rank Error: stopped; config if two states have
+  // scored the same batch; what loading a state throws, and on a stop what saving it throws.
   Score run();
 
  private:
-  // Those of the unscored batches before batches_[end] that this rank claims; waits until the other
-  // ranks have scored theirs. Errors: stopped.
+  // Scores the unscored batches before batches_[end] that this rank claims, and waits until the
+  // other ranks have scored theirs. Throws Error(stopped).
   void score_batches(std::int64_t end, const EtaLine& eta);
-  // Of the slot's batch, which is scored.
+  // Records the slot's batch, which is scored.
   void record(const ScoringSlot& slot, const EtaLine& eta);
-  // Those of the batches before the first that no earlier phase or run has scored, of a row.
+  // Inputs of the rows before the first batch that no earlier phase or run has scored.
   std::int64_t inputs_scored_before() const;
-  // Of all slots.
+  // Returns the sums over all slots.
   ScoreSums sums() const;
   void train_on(const TttPhase& phase);
-  // Whether this rank or, as it finds out within a second, another one was told to stop, which both
-  // of them tell by `counter`.
+  // Returns whether this rank or another one was told to stop, as the ranks agree within a second
+  // by `counter`.
   bool asked_to_stop(int counter);
-  // What this rank goes on from. The weights are in it once a phase has changed them.
+  // Returns what this rank needs to go on; with the weights once a phase has changed them.
   NamedTensors state() const;
-  // Before the weights change: finds the origin, says where the state goes and how large it is.
+  // Called before the weights change: determines the origin, logs the state's place and size.
   void begin_saving();
-  // Errors: those of the files.
+  // Throws what the files throw.
   void save() const;
-  // If it is due. What fails is a warning.
+  // Saves if it is due. A failure is a warning.
   void save_between_batches();
-  // → whether it is saved. What fails is a warning.
+  // Returns whether the state was saved. A failure is a warning.
   bool try_to_save();
-  // In place of the state with one phase less, if there is one. Collective.
+  // Replaces the state with one phase less, if there is one. Collective.
   void save_after_phase();
-  // The model's, as those to save.
+  // Keeps the model's weights among the tensors to save.
   void keep_weights();
-  // Collective. Errors: stopped.
+  // Collective. Throws Error(stopped).
   [[noreturn]] void save_and_stop() const;
   // Collective.
   void resume();
-  // The phases that the state to go on from has done, the most of which every rank has a state;
-  // nothing: there is none. A rank may lack the one of no phase: it had not saved yet. Collective.
+  // Returns the number of phases that the state to go on from has done: the largest of which every
+  // rank has a state; nothing if there is none. A rank may lack the state of phase 0, if it had not
+  // saved yet. Collective.
   std::optional<std::size_t> phases_saved() const;
   void load(std::size_t phases);
   // How often each batch was scored, by all ranks. Collective.
   std::vector<double> times_scored() const;
-  // Of the weights as they are.
+  // Returns the origin of a state with the present weights.
   Metadata origin() const;
   void log_plan() const;
   // Waits for the slot's work.

@@ -1,5 +1,5 @@
 #pragma once
-// What phased test-time training needs to go on after a stop, in files.
+// Saved state of phased test-time training.
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -13,15 +13,15 @@
 
 namespace tg {
 
-// Of names and values, such as "0123456789abcdef".
+// Returns a digest of names and values, such as "0123456789abcdef".
 std::string digest_of(const NamedTensors& tensors);
 
 // What a state depends on, a text by its name: the settings and `others`.
 Metadata ttt_origin(PhasedTttConfig config, Metadata others);
 
-// One rank's files, PREFIX.phase-K.safetensors where K phases are done. Each is replaced again and
-// again; as ranks do not replace theirs at once, those of K phases stay until every rank has one of
-// K + 1. PREFIX.lock keeps another process from writing them.
+// One rank's files, PREFIX.phase-K.safetensors with K phases done. Each is replaced repeatedly; as
+// ranks do not replace theirs at once, the files of K phases stay until every rank has one of K +
+// 1. PREFIX.lock keeps another process from writing them.
 class TttStateFiles {
  public:
   // Creates and locks PREFIX.lock, so that a place that cannot be written is an error before the
@@ -38,8 +38,8 @@ class TttStateFiles {
 
   // All tensors are of floating-point dtypes. Atomically. Errors: cannot_create, io.
   void save(std::size_t phases, const NamedTensors& state, const Metadata& origin) const;
-  // Copies the file's tensors into those of `state`, which have its names and shapes. Errors:
-  // missing_input, io; bad_data; config (the file is of another origin, all of which it names).
+  // Copies the file's tensors into `state`, which has their names and shapes. Throws Error:
+  // missing_input, io, bad_data; config if the file has another origin, naming all differences.
   void load(std::size_t phases, NamedTensors& state, const Metadata& origin) const;
   // Removes all but the one of so many phases. What cannot be removed is a warning.
   void remove_others(std::optional<std::size_t> kept) const;
@@ -49,8 +49,8 @@ class TttStateFiles {
   LockFile lock_;
 };
 
-// Says when a state is saved again: so seldom that saving takes at most `share` of the time, by
-// what it took last, at first by its size.
+// Decides when a state is saved again: so rarely that saving takes at most the fraction `share` of
+// the time, by what the last save took, at first by the state's size.
 class SavingPace {
  public:
   SavingPace(double share, std::int64_t bytes) : share_(share), cost_s_(bytes / kBytesPerSecond) {}

@@ -9,33 +9,33 @@
 namespace tg {
 
 // A batch in flight: what one rank needs to score batches one after the other, a chunk at a time.
-// Several slots of a rank are to one another as ranks are: each has adapters, whose A goes from its
-// batch to its next one, a generator of them and sums of its own.
+// Each slot acts as a virtual rank: it has adapters, whose A goes from its batch to its next one,
+// their generator, and sums of its own.
 class ScoringSlot {
  public:
   // A is drawn by a generator of this seed. All references must outlive this. `own_stream`: on a
-  // GPU its work runs on a stream of its own, beside that of other slots; else on the current one.
+  // GPU the work runs on a stream of its own, beside other slots' work; else on the current stream.
   ScoringSlot(const Gpt& model, DocumentScorer& scorer, const PhasedTttConfig& config,
               std::int64_t seed, at::Device device, bool own_stream);
 
-  // Before the first batch, and after the current stream changed what slots read: its work from now
-  // on comes after the current stream's.
+  // Orders the slot's further work after the current stream's. Call it before the first batch, and
+  // after the current stream changed what slots read.
   void follow_current_stream();
-  // When the last one is scored.
+  // Begins a batch. Precondition: the batch before is scored.
   void begin(const DocumentBatch& batch);
   bool is_scoring() const { return chunk_ < chunks_; }
-  // Scores the batch's next chunk, from which the adapters then learn. Nothing waits for the device
-  // but the current stream, whose work from now on comes after that.
+  // Scores the batch's next chunk and trains the adapters on it. The host does not wait; the
+  // current stream's further work comes after it.
   void score_next_chunk();
 
-  // Of the batch that was begun last.
+  // Returns the batch that was begun last.
   const DocumentBatch& batch() const { return *batch_; }
   // Its score so far; waits for the slot's work.
   ScoreSums batch_sums_on_host() const;
-  // Of all batches that were scored to their end.
+  // Returns the sums over all batches that were scored to their end.
   const ScoreSums& sums() const { return sums_; }
-  // What was scored since the last restart(), in inputs of a row: the slot with the fewest is the
-  // next to score. So who scores which batch is the same with a stop between or without.
+  // Inputs of the rows scored since the last restart(). The slot with the fewest is the next to
+  // score, so that the order is the same with a stop in between or without.
   std::int64_t inputs() const { return inputs_; }
   // For batches after the weights changed: another A.
   void restart();

@@ -15,8 +15,8 @@ namespace tg {
 class SplitTokens {
  public:
   // predictions + 1 tokens, and zeros after them for a last window of `length`. `bytes` may be
-  // null. `bos_id` begins a document, of which attention sees no other; none: it sees all. Errors:
-  // those of reading (bad_data, missing_input, io).
+  // null. `bos_id` begins a document, beyond which attention does not see; none: attention sees
+  // all. Throws Error: bad_data, missing_input, io.
   SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
               const TextBytes* bytes, std::optional<std::int64_t> bos_id, at::Device device);
 

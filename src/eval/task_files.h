@@ -14,8 +14,9 @@ struct HellaSwagExample {
   std::array<std::string, 4> endings;  // without the space before them
   std::size_t label = 0;               // of the right ending
 };
-// Of each line "ctx", "endings" and "label" (a number or its text), whatever else it has. Errors:
-// missing_input; bad_data (a line without them: file, line and what was found; no line at all); io.
+// Returns "ctx", "endings" and "label" (a number or its text) of each line; other keys are ignored.
+// Throws Error: missing_input; bad_data for a line without them (file, line and what was found) or
+// no line at all; io.
 std::vector<HellaSwagExample> read_hellaswag(const std::string& path);
 
 // LAMBADA (Paperno et al. 2016), as OpenAI processed it: the last word of a text.
@@ -24,7 +25,8 @@ struct LambadaExample {
   std::string context;  // up to the last space
   std::string target;   // that space and the word
 };
-// Of each line "text". Errors: as above; bad_data also of a text without a last word.
+// Returns "text" of each line. Throws as read_hellaswag does; bad_data also for a text without a
+// last word.
 std::vector<LambadaExample> read_lambada(const std::string& path);
 
 }  // namespace tg

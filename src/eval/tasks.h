@@ -26,11 +26,11 @@ struct LambadaScore {
   std::int64_t truncated = 0;
 };
 
-// Each rank scores its share of the examples. A row is the context's tokens, behind BOS where the
-// tokenizer is a SentencePiece model, and those of the ending. Of equal endings the first is
-// chosen; one without tokens, characters or bytes is never chosen by what divides by them.
-// Collective: the same score on every rank. Errors: bad_data (a context without tokens, an ending
-// longer than `context` tokens).
+// Scores the examples, a part on each rank. A row is the context's tokens, behind BOS if the
+// tokenizer is a SentencePiece model, and the ending's tokens. The first of equal endings is
+// chosen; an ending without tokens, characters or bytes is never chosen by a score that divides by
+// them. Collective: equal on every rank. Throws Error(bad_data) for a context without tokens or an
+// ending longer than `context` tokens.
 HellaSwagScore hellaswag_score(Gpt& model, const Tokenizer& tokenizer,
                                std::span<const HellaSwagExample> examples,
                                const TaskOptions& options, at::Device device,

@@ -12,8 +12,8 @@
 
 namespace tg {
 
-// What test-time training steps: every exported parameter but those of the first blocks, whose
-// matrices are slices of the banks.
+// Parameters that test-time training updates: every exported parameter but those of the first
+// blocks, whose matrices are slices of the banks.
 class TttParameters {
  public:
   // With `record_quirks` the banks' slices of frozen blocks are stepped as well. `scaled_tokens`:

@@ -57,9 +57,9 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 // attention looks back over the sequences' ends; in the aligned order each sequence is a row.
 class Validation {
  public:
-  // Reads all tokens that any rank will score and their bytes in a sidecar, so that a bad one is
-  // found before training. Errors: those of the tokens and of check_sidecar(). Without `bytes`, or
-  // with ids that may hide spaces, there is no bpb.
+  // Reads all tokens that any rank will score, and their bytes in a sidecar, so that a bad one is
+  // found before training. Throws what reading the tokens and check_sidecar() throw. Without
+  // `bytes`, or with ids that may hide spaces, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
              std::optional<TextBytes> bytes, int bos_id, at::Device device,
              Communicator& communicator);
@@ -72,11 +72,11 @@ class Validation {
   // How many tokens to predict are among ByteTable::unknown_ids and count 0 bytes. One that the
   // strided order scores again counts once.
   std::int64_t unknown_tokens() const { return unknown_tokens_; }
-  // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
-  // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
-  // unless that is 0. Collective: the same score on every rank.
+  // Scores sequences of `seq_len`, a part on each rank. Waits for the device at the end, and before
+  // each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one, unless
+  // that is 0. Collective: equal on every rank.
   // `nll` [places] fp32 on the device, which may be undefined, also receives every token's nll at
-  // its place, where it has that.
+  // its place, if it has that place.
   Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {},
               const at::Tensor& nll = {});
 
