@@ -18,10 +18,10 @@ struct RowsFit {
 // allocates for good.
 using RowsPass = std::function<void(std::int64_t rows)>;
 
-// Of `choices` (ascending) the largest whose pass fits in the GPU's memory beside `spare` bytes:
-// two small passes are measured, which tell where the limit should be, and from there on downwards
-// real passes have to prove it. On a CPU, without a measurement, the largest. Errors: those of the
-// pass, so also that not even the smallest choice fits.
+// Returns the largest of `choices` (ascending) whose pass fits in the GPU's memory beside `spare`
+// bytes: measures two small passes, which predict the limit, and tries real passes from there
+// downwards. On a CPU returns the largest without a measurement. Throws what the pass throws, also
+// if not even the smallest choice fits.
 RowsFit fit_rows(const std::vector<std::int64_t>& choices, std::int64_t spare, at::Device device,
                  const RowsPass& pass);
 // The memory of one choice's pass.

@@ -36,8 +36,8 @@ class WeightAverage {
   // log line that says which, empty: nothing to average. Collective.
   std::string apply();
 
-  // Calls visit(name, value) with every counter (bool&, std::int64_t&), which it may set: the
-  // copies that they ask for are there afterwards.
+  // Calls visit(name, value) with every counter (bool&, std::int64_t&), which it may set;
+  // afterwards the copies that the counters imply exist.
   template <class Visit>
   void visit_counters(Visit&& visit) {
     auto lawa_copies = static_cast<std::int64_t>(lawa_.size());

@@ -35,9 +35,9 @@ class GroupOptimizer {
   GroupOptimizer& operator=(const GroupOptimizer&) = delete;
 
   const ParameterRows& rows() const { return rows_; }
-  // gradients: of each parameter as Reduction::gradient() gives it, undefined where there is none;
-  // `clip` [] fp32 scales those of matrices, all others are clipped already. → the gathers of
-  // updated shards that are under way. Collective.
+  // gradients: one per parameter, as Reduction::gradient() gives it, undefined if there is none;
+  // `clip` [] fp32 scales gradients of matrices, all others are clipped already. Returns the
+  // gathers of updated shards in flight. Collective.
   virtual std::vector<ParameterGather> step(const StepScalars& scalars,
                                             const std::vector<at::Tensor>& gradients,
                                             const at::Tensor& clip) = 0;

@@ -15,8 +15,8 @@ namespace tg {
 class LossScale {
  public:
   static constexpr double kFirst = 65536, kGrowthInterval = 2000;
-  // A token's part in the loss's gradient is the smaller the more tokens the loss is the mean of.
-  // The scale is that of a mean over so many.
+  // The more tokens a loss averages, the smaller is a token's part of its gradient. The scale is
+  // for a mean over this many tokens.
   static constexpr std::int64_t kTokens = 1024;
 
   // tokens: that the loss is the mean of, over all ranks and micro-batches.

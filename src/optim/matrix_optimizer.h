@@ -13,8 +13,8 @@ struct MuonOptions {
   at::ScalarType dtype;            // of the reduced gradient, the iteration and the updates
 };
 
-// A rule that updates banks [n, rows, columns], each matrix on its own and each rank its share of
-// them (Parallel Muon, as in the record of 2026-03-23), by updates u:
+// A rule that updates banks [n, rows, columns], each matrix on its own and each rank its part of
+// the matrices (Parallel Muon, as in the record of 2026-03-23), by updates u:
 //   p ← p·(1 − ℓ·weight_decay) − ℓ·lr_multiplier·u
 // Gradients are in options.dtype.
 class MatrixOptimizer : public GroupOptimizer {

@@ -21,11 +21,11 @@ struct OptimizerOptions {
   std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
-// All parameters' updates, each as its row in the table says (Parameter::update), of what is
-// sharded on each rank its share. What has the rule `none` is never updated, and its gradients
-// accumulate from step to step (KeptGradients). What is updated every few steps (Update::every)
-// takes no part in the steps between, neither in their norms nor in their clipping; the step that
-// updates it takes the sum of its gradients (GradientSums).
+// Updates all parameters, each by the rule of its row in the table (Parameter::update), sharded
+// parameters on each rank in part. A parameter with the rule `none` is never updated, and its
+// gradients accumulate from step to step (KeptGradients). A parameter that is updated every few
+// steps (Update::every) takes no part in the steps between, neither in their norms nor in their
+// clipping; the step that updates it takes the sum of its gradients (GradientSums).
 class Optimizer {
  public:
   Optimizer(const ParameterTable& table, const OptimConfig& optim, const OptimizerOptions& options,
@@ -36,7 +36,7 @@ class Optimizer {
   at::Tensor grad_scale() const {
     return loss_scale_ ? loss_scale_->gradient_scale() : at::Tensor();
   }
-  // [] fp32 on the device, at least 1; undefined likewise.
+  // Returns the loss scale, [] fp32 on the device, at least 1; undefined without loss scaling.
   at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
   // Before a step: whether it also updates what is updated every few steps, as at first.

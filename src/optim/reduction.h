@@ -22,8 +22,8 @@ class Reduction {
   // that do.
   void set_takes_delayed(bool takes) { takes_delayed_ = takes; }
 
-  // Of the gradients that the last backward pass left, which it uses up; and of `numbers` [k] fp32,
-  // in place. Sharded gradients go first, the largest before the others; what is replicated goes
+  // Reduces the gradients of the last backward pass, which it consumes, and `numbers` [k] fp32, in
+  // place. Sharded gradients go first, the largest before the others; replicated gradients go
   // packed into one collective.
   void reduce(const at::Tensor& numbers);
   // What reduce() gave: of a sharded parameter this rank's chunks [count, …], a bank's in

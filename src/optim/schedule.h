@@ -17,7 +17,7 @@ namespace tg {
 // speedrun's record of 2025-11-10.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
 
-// The same, or a trace of it that is replayed: one factor for each step, of which the last stays.
+// lr_scale(), or a trace that is replayed: one factor per step; the last one stays.
 class LrSchedule {
  public:
   explicit LrSchedule(const RunConfig& run) : run_(run) {}

@@ -31,7 +31,7 @@ struct Shard {
   at::Tensor value;  // [count, …] of a sharded parameter; shares its storage, without gradient
   std::optional<std::int64_t> first_chunk{};  // none of what is replicated
 
-  // Of state of value's shape: NAME, or NAME.I for each chunk, whatever the number of ranks.
+  // Names state of value's shape: NAME, or NAME.I for each chunk, on any number of ranks.
   NamedTensors named(const at::Tensor& state) const;
 };
 Shard shard_of(const Parameter& row, const Communicator& communicator);

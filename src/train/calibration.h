@@ -12,9 +12,9 @@
 
 namespace tg {
 
-// Of the model as it is, over GPTQ_CALIBRATION_BATCHES batches of each rank of about
-// TRAIN_BATCH_TOKENS/8 tokens, in rows of TRAIN_SEQ_LEN. Emits a HessiansCollected. Collective: the
-// same on every rank; a warning says that a rank's rows repeat. Errors: those of CalibrationRows.
+// Returns the Hessians of the model as it is, over GPTQ_CALIBRATION_BATCHES batches per rank of
+// about TRAIN_BATCH_TOKENS/8 tokens, in rows of TRAIN_SEQ_LEN. Emits a HessiansCollected. Warns if
+// a rank's rows repeat. Collective: equal on every rank. Throws what CalibrationRows throws.
 Hessians calibrate(const Settings& settings, const Machine& machine, Communicator& communicator,
                    ModelParts& weights, const TokenSource& train,
                    const std::function<void(const RunEvent&)>& emit);

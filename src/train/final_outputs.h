@@ -9,9 +9,9 @@ namespace tg {
 class FinalOutputs {
  public:
   explicit FinalOutputs(Run& run);
-  // Once the steps are done: applies the average, writes final_model.* and ARTIFACT, scores what
-  // they hold, and ends the checkpoints. Collective. Errors: internal (a weight that is not
-  // finite), those of writing; stopped.
+  // Called once the steps are done: applies the average, writes final_model.* and ARTIFACT, scores
+  // the weights in them, and ends the checkpoints. Collective. Throws Error: internal for a weight
+  // that is not finite; what writing throws; stopped.
   void write();
 
  private:

@@ -40,10 +40,10 @@ class FinalScores {
   // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: QAT has
   // begun.
   void train_and_score(bool fake_quant);
-  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Wants BOS_ID
-  // as resolve_bos_id() leaves it. `state_files`: where this rank's state is saved between batches
-  // and at a stop signal, once they are caught, and from where the next call goes on; null:
-  // nowhere. Errors: also stopped.
+  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Precondition:
+  // BOS_ID is resolved (resolve_bos_id). `state_files`: where this rank's state is saved between
+  // batches and at a stop signal, once signals are caught, and from where the next call goes on;
+  // null: nowhere. Also throws Error(stopped).
   void score_and_train_in_phases(std::shared_ptr<const TttStateFiles> state_files = {});
   // What that would score if nothing learned: each document by itself, in windows of
   // TTT_EVAL_SEQ_LEN.

@@ -14,8 +14,8 @@ struct TracedStep {
   std::int64_t stage = 0;                // of the run
 };
 
-// LR_TRACE: the steps of a run, from its metrics.jsonl. Errors: those of MetricsReader; bad_data
-// (no steps, or not all from 1 on).
+// LR_TRACE: reads the steps of a run from its metrics.jsonl. Throws what MetricsReader throws;
+// Error(bad_data) without steps, or if they are not consecutive from 1 on.
 std::vector<TracedStep> read_lr_trace(const std::string& path);
 // The run ends with the trace, if not before: what the clock decided once is not decided again.
 void end_with(const std::vector<TracedStep>& trace, RunConfig& run);

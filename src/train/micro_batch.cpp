@@ -30,7 +30,7 @@ std::int64_t bytes_of_update(RunParts& parts, WeightAverage& average) {
   return trial.peak() - trial.before();
 }
 
-// The most rows that every rank has room for.
+// Returns the largest choice of rows that fits on every rank.
 std::int64_t agreed_rows(const std::vector<std::int64_t>& choices, std::int64_t mine,
                          at::Device device, Communicator& communicator) {
   const auto fits = at::tensor(choices, at::kLong).le(mine).to(at::kFloat).to(device);

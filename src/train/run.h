@@ -33,8 +33,8 @@ struct RunSetup {
 
 struct Run {
   // Opens tokens and tokenizer, makes or loads the weights, opens the files in OUTPUT_DIR and
-  // reports what the run starts with. Collective. Errors: those of RunParts and of the outputs;
-  // config (the data or LR_TRACE do not fit the run).
+  // reports what the run starts with. Collective. Throws what RunParts and the outputs throw;
+  // Error(config) if the data or LR_TRACE do not fit the run.
   explicit Run(RunSetup setup);
 
   // Where an evaluation needs the memory that the captured step keeps for its passes, frees it.

@@ -34,10 +34,11 @@ class Pace {
 
   // Whether enough steps have ended for an estimate.
   bool known() const { return ends_.size() >= kFewest; }
-  // Milliseconds on the clock when `steps` steps will have ended, by the mean of the recent ones.
-  // Wants known().
+  // Returns the milliseconds on the clock when `steps` steps will have ended, by the mean of the
+  // recent steps. Precondition: known().
   double expected_ms(std::int64_t steps) const;
-  // The longest of the recent steps, as a bound on the estimate's error. Wants known().
+  // Returns the longest of the recent steps, a bound on the estimate's error. Precondition:
+  // known().
   double tolerance_ms() const { return longest_ms_; }
 
   template <class Visit>
@@ -105,7 +106,7 @@ class RunClock {
     return lr_schedule_.scale(step, elapsed_ms);
   }
 
-  // Wants an idle device, whose next work is a step.
+  // Precondition: the device is idle, and its next work is a step.
   void start();
   void stop() { host_.stop(); }
   // By this rank's host.
@@ -128,7 +129,7 @@ class RunClock {
   double elapsed_at(std::int64_t step, const WeightAverage& average,
                     const std::function<void()>& read_back);
 
-  // All that a run resumes from, as RunState visits it. Wants a stopped clock.
+  // Visits all state that a run resumes from, as RunState does. Precondition: the clock is stopped.
   template <class Visit>
   void visit_state(Visit&& visit) {
     double elapsed = elapsed_ms();

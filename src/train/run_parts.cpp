@@ -19,7 +19,7 @@ namespace tg {
 
 namespace {
 
-// What a token's loss is divided by in that of a step.
+// Returns the number by which a step divides a token's loss.
 std::int64_t loss_tokens(const Plan& plan, const Settings& settings, int world_size) {
   return plan.head.sums_over_tokens ? micro_batches(settings, world_size)
                                     : most_tokens_per_step(settings, world_size);
@@ -51,7 +51,7 @@ Fp8Parts wanted_fp8(const Settings& settings) {
   return parts;
 }
 
-// Of resolve_bos_id(); read by the smear gate alone.
+// Returns BOS_ID as resolve_bos_id() left it; the smear gate alone reads it.
 std::int64_t resolved_bos_id(const Settings& settings) {
   assert(settings.model.gates.smear != SmearKind::gated || !settings.data.bos_id.automatic);
   return settings.data.bos_id.count;

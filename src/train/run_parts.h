@@ -19,15 +19,15 @@
 
 namespace tg {
 
-// What a model is for. A run trains INIT_FROM's weights or ones drawn from SEED, and resumes with
-// those of its checkpoint, whatever has become of INIT_FROM; the others use the trained weights of
-// INIT_FROM, for inference without gradients.
+// Purpose of a model. A training run takes INIT_FROM's weights or draws them from SEED; a resuming
+// run takes its checkpoint's, whatever has become of INIT_FROM; the others use INIT_FROM's trained
+// weights, for inference without gradients.
 enum class ModelUse { training, resuming, test_time_training, inference };
 
 // The weights, and the model that computes with them.
 struct ModelParts {
-  // Wants BOS_ID as resolve_bos_id() leaves it. Errors: those of initial_weights() or
-  // trained_model().
+  // Precondition: BOS_ID is resolved (resolve_bos_id). Throws what initial_weights() or
+  // trained_model() throw.
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use);
 
@@ -42,15 +42,16 @@ struct ModelParts {
              ModelUse use, const Plan& plan, TrainedModel trained);
 };
 
-// Of the validation split, which it reads once. Errors: those of its tokens.
+// Returns the validation of the validation split, which it reads once. Throws what its tokens
+// throw.
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator);
 
-// How the ranks of a run tokenise text: once on each host, on one rank's share of its cores, since
-// the others compute meanwhile. `communicator` must outlive the opening of the data.
+// Returns how the ranks of a run tokenise text: once on each host, on one rank's part of its cores,
+// since the others compute meanwhile. `communicator` must outlive the opening of the data.
 TextMaking text_making(const Machine& machine, Communicator& communicator);
 
-// Collective. Errors: those of the data, the tokenizer and INIT_FROM.
+// All parts of a training run. Collective. Throws what the data, the tokenizer and INIT_FROM throw.
 struct RunParts {
   // `use`: training or resuming.
   RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,

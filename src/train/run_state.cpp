@@ -33,7 +33,7 @@ class Writer final : public StateVisitor {
   std::size_t scalars_ = 0, tensors_ = 0;
 };
 
-// Of an object that names its state, replicated and sharded, as Optimizer does.
+// Visits an object that names its state, replicated and sharded, as Optimizer does.
 template <class Stateful>
 void visit_sharded(StateVisitor& visitor, const std::string& prefix, const Stateful& object) {
   for (const auto& [name, value] : object.replicated_state()) visitor(prefix + name, value);

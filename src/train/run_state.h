@@ -22,7 +22,7 @@
 
 namespace tg {
 
-// A copy of the state, which shares no storage with it.
+// A copy of the state; shares no storage with it.
 struct RunSnapshot {
   std::vector<std::pair<std::string, StateScalar>> scalars;
   NamedTensors tensors;
@@ -47,7 +47,7 @@ class RunState final : public SavedState {
   std::optional<ValidationSummary> validations;  // from the first one on
   double validation_ms = 0;                      // spent on validation
 
-  // Of the micro-batches. Between two steps another one may be set.
+  // Returns the shape of the micro-batches. Between two steps another one may be set.
   const BatchShape& shape() const { return shape_; }
   void set_shape(const BatchShape& shape);
   void start_average();
@@ -63,7 +63,7 @@ class RunState final : public SavedState {
   // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in
   // host memory.
   RunSnapshot save(bool on_host = false);
-  // Wants a snapshot of a run with the same settings.
+  // Precondition: `snapshot` is of a run with equal settings.
   void restore(const RunSnapshot& snapshot);
 
  private:

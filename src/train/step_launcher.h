@@ -16,8 +16,8 @@ class StepLauncher {
 
   // The clock starts.
   void start() { reporter_.start(); }
-  // Step `step` (from 0) at `elapsed_ms` of training time, as the clock `decided`. Collective.
-  // Errors: those of read_back() and of the data.
+  // Launches step `step` (from 0) at `elapsed_ms` of training time, as the clock `decided`.
+  // Collective. Throws what read_back() and the data throw.
   void launch(std::int64_t step, double elapsed_ms, const Decisions& decided);
   // The stage of step `step`, before it is launched; nothing where it is the present one.
   void begin_stage(std::int64_t step, double elapsed_ms, std::int64_t stage);

@@ -30,7 +30,7 @@ class StepReporter {
 
   // The clock starts: the wait for tokens counts from here.
   void start() { waited_before_ms_ = run_.parts.feeder.waited_ms(); }
-  // Errors: those of FiniteWatch; io.
+  // Throws what FiniteWatch throws; Error(io).
   void step_ended(const LaunchedStep& launched, const StepMetrics& metrics);
   // By all ranks together, in steps that train on `trained` tokens and of which the last has just
   // been launched.

@@ -16,8 +16,8 @@ namespace tg {
 
 class Trace {
  public:
-  // Of PROFILE_STEPS steps from PROFILE_START on. Errors: cannot_create when there can be no file
-  // at `path`.
+  // Traces PROFILE_STEPS steps from PROFILE_START on. Throws Error(cannot_create) if there can be
+  // no file at `path`.
   Trace(std::string path, const RuntimeConfig& config, at::Device device, SpanLog& spans);
 
   // Whether the trace begins or ends before step `step` (from 0); `last`: the run ends there.

@@ -114,7 +114,7 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
     micro_step_.invalidate();  // frees the activations; launches nothing on a GPU that has failed
     throw;
   }
-  model_.fp8_scales().drop_amax();  // also those of rehearsals that failed
+  model_.fp8_scales().drop_amax();  // a failed rehearsal's too
   model_.collect_gradients();
   micro_step_.set_parts(1);
   shape_ = {};

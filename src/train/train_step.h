@@ -33,7 +33,7 @@ struct StepMetrics {
   std::optional<double>
       loss_scale{};  // that the gradients were computed with; none without scaling
 
-  // Of run()'s result, copied to the CPU.
+  // Reads run()'s result, copied to the CPU.
   static StepMetrics of(const at::Tensor& metrics);
 };
 
@@ -50,7 +50,7 @@ class TrainStep {
   // → StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
-  // Of the passes and of the update, see CapturedGraph.
+  // Returns how often the passes and the update were captured, see CapturedGraph.
   std::int64_t captures() const { return micro_step_.captures() + once_a_step_.captures(); }
 
   // From now on each micro-batch of that shape is computed in `parts` of its rows, see MicroStep.

@@ -35,8 +35,9 @@ void prepare(Run& run) {
 class TrainLoop {
  public:
   explicit TrainLoop(Run& run) : run_(run), steps_(run) {}
-  // From the state's step to the last one, by ITERATIONS or by the clock. Collective. Errors:
-  // internal (a loss or gradient that is not finite), those of reading and writing; stopped.
+  // Trains from the state's step to the last one, by ITERATIONS or by the clock. Collective. Throws
+  // Error: internal for a loss or gradient that is not finite; what reading and writing throw;
+  // stopped.
   void run();
 
  private:

@@ -3,9 +3,9 @@
 
 namespace tg {
 
-// A run, from its first event to its last: assembles it, warms up or resumes, trains, and writes
-// and scores its outputs. Collective. Errors: internal (a loss or gradient that is not finite),
-// those of Run and FinalOutputs, of reading and writing; stopped.
+// Runs training from its first event to its last: assembles the run, warms up or resumes, trains,
+// writes and scores the outputs. Collective. Throws Error: internal for a loss or gradient that is
+// not finite; what Run, FinalOutputs, reading and writing throw; stopped.
 void train(RunSetup setup);
 
 }  // namespace tg
