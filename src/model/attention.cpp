@@ -134,7 +134,7 @@ NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel q
   if (pass.scored(visit) || (gated && gate_reads_all)) return NormedForm::written;
   // A gate does not read what is rounded to e4m3, and this form has no scale of its rows.
   if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::written : NormedForm::in_fp8;
-  // The gradient of a value embedding is that of v, unscaled.
+  // A value embedding has v's gradient, unscaled.
   return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
                                                      : NormedForm::written;
 }

@@ -11,7 +11,7 @@
 
 namespace tg {
 
-// Attention of the blocks' visits, with the gains, gates and value residual that the plan has.
+// Attention of the layer calls, with the gains, gates and value residual of the plan.
 class Attention {
  public:
   // Plan and table must outlive it.
@@ -19,17 +19,17 @@ class Attention {
 
   struct Output {
     at::Tensor y;             // [B, T, heads·hd], before the output projection
-    at::Tensor first_v;       // the first visit's values, for the next visit
+    at::Tensor first_v;       // the first call's values, for the next call
     InputDotsPtr y_dots;      // for the backward pass of the output projection
     LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
-  // n [B, T, D], of the visit's input; `values` [B, T, KV·hd], its value embedding, and first_v,
-  // the first visit's values, or undefined.
+  // n [B, T, D]: the call's normed input; `values` [B, T, KV·hd]: its value embedding; first_v: the
+  // first call's values. Both may be undefined.
   Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,
                  at::Tensor values, const at::Tensor& first_v, const PassInputs& pass,
                  Kernel qkv) const;
-  // What computes the QKV projection of a visit whose rows are like those of x [B, T, D], and the
-  // form in which that takes n.
+  // Returns what computes the QKV projection of a call whose rows are like x [B, T, D], and the
+  // form in which it takes n.
   Kernel choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
                     const PassInputs& pass) const;
   NormedForm input(const Visit& visit, const PassInputs& pass, Kernel qkv) const;
@@ -41,8 +41,8 @@ class Attention {
   // has adapters, taken from `adapted` [B, T, q + k + v], its output.
   at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, const at::Tensor& adapted,
                            std::int64_t count) const;
-  // Undefined where the visit's block has none. n as forward() takes it, `adapted` as above;
-  // n_gradient of `qkv`, that projection.
+  // Returns the inputs of the block's head gate; undefined if it has none. n as forward() takes it,
+  // `adapted` as for choose_qkv(); n_gradient of `qkv`, the QKV projection.
   HeadGateInputs head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
                            const at::Tensor& adapted, const HeadGateGradientPtr& n_gradient,
                            const PassInputs& pass) const;

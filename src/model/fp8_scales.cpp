@@ -4,8 +4,8 @@ namespace tg {
 
 namespace {
 
-// Of the first step, whose magnitudes nobody has seen. FP8's range, 2^17, leaves room for both
-// guesses: inputs are of the order of 1, gradients of that of a token's part in the mean.
+// Guesses for the first step, whose magnitudes are unknown. FP8's range of 2^17 leaves room for
+// both: inputs are of the order of 1, gradients of the order of a token's part of the mean.
 constexpr double kFirstInputScale = 1.0 / 16, kFirstGradientPart = 1.0 / 64;
 
 }  // namespace

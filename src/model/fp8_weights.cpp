@@ -18,7 +18,7 @@ struct Kind {
   Weight BlockWeights::*matrix;
   BlockMatrices MatricesPlan::*of;
 };
-// In the order of their products' scales: first those in FP8.
+// Returns the kinds in the order of their scales: FP8 kinds first.
 std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
   std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv, &MatricesPlan::queries},
                              {"out", &Fp8Parts::out, &BlockWeights::out, &MatricesPlan::out},
@@ -92,9 +92,9 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const
 
 void Fp8Weights::guess_head_scales(std::int64_t product, std::int64_t tokens,
                                    const Logits& logits) {
-  // Of logits near 0: weights e^−cap, of which the gradient has a quarter, a share of 4/(tokens·S),
-  // and an input's elements up to 8. A logit that is far from it saturates, or is lost, for one
-  // step. Beyond kMaxSoftcap the head is not computed in FP8.
+  // For logits near 0: weights e^−cap, a gradient of a quarter of that, a fraction of 4/(tokens·S),
+  // and inputs up to 8. A logit far from 0 saturates, or is lost, for one step. Beyond kMaxSoftcap
+  // the head is not computed in FP8.
   const double weight = std::exp(-std::min(logits.softcap, cuda::kMaxSoftcap));
   const double sum = weight * static_cast<double>(logits.columns);
   scales_.set_head(product, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));

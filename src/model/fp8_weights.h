@@ -23,13 +23,13 @@ struct BlockWeights {
   BlockWeights frozen() const { return {qkv.frozen(), out.frozen(), up.frozen(), down.frozen()}; }
 };
 
-// What passes that ask for FP8 multiply by: the matrices in the compute dtype, and beside them in
-// FP8 those that numerics.fp8 names. A weight is rounded once for all visits of its block; what it
-// is multiplied by has scales by visit. The scales have places for all visits' products and those
-// of a head that is untied or large enough for FP8, in FP8 or not: a run may resume on another GPU.
+// Operands of passes that ask for FP8: the matrices in the compute dtype, and in FP8 those that
+// numerics.fp8 names. A weight is rounded once for all calls of its block; activations have a scale
+// per call. There are scales for all calls' GEMMs and for a head that is untied or large enough for
+// FP8, whether in FP8 or not, since a run may resume on another GPU.
 class Fp8Weights {
  public:
-  // Of the head's logits.
+  // The head's logits.
   struct Logits {
     std::int64_t columns;
     double softcap;

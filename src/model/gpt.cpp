@@ -15,8 +15,8 @@ namespace tg {
 
 namespace {
 
-// Of adapted losses: so that in fp16 few gradients of their mean over `targets` round to zero;
-// those of their sum are then LossScale's first.
+// Returns the gradient scale of adapted losses: in fp16 large enough that few gradients of their
+// mean over `targets` round to zero; gradients of their sum then have LossScale's initial scale.
 double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
   constexpr std::uint64_t kOfSum = 64;
   if (compute != at::kHalf) return 1;

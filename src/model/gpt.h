@@ -19,7 +19,7 @@
 namespace tg {
 
 struct ForwardMode {
-  bool auxiliary_losses = false;  // adds those of the multi-token heads
+  bool auxiliary_losses = false;  // adds the multi-token heads' losses
   bool fp8 = false;               // computes in FP8 what numerics.fp8 names
   double scale = 1.0;             // multiplies the loss, and so every gradient
   std::int64_t lead = 0;          // so many first positions of each row are context: no loss counts
@@ -58,15 +58,15 @@ class Gpt {
   void cast_weights() { weights_.cast(); }
   // Adds the gradients of Q, K and V to the banks'; call it when a step's gradients are complete.
   void collect_gradients() { weights_.collect_gradients(); }
-  // Of the FP8 products; undefined without any.
+  // Returns the scales of the FP8 GEMMs; undefined without any.
   Fp8Scales& fp8_scales() { return weights_.fp8_scales(); }
-  // Before the first step of stage `to` after those of `from`: a visit that is new takes the scales
-  // of its block's visit before.
+  // Called before the first step of stage `to` after steps of `from`: a new call takes the scales
+  // of its block's call before.
   void inherit_fp8_scales(std::int64_t from, std::int64_t to) {
     weights_.inherit_fp8_scales(plan_.pass(from), plan_.pass(to));
   }
-  // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
-  // that this model and GPU have a kernel for.
+  // Returns the GEMMs that passes with ForwardMode::fp8 compute in FP8: those that numerics.fp8
+  // names and this model and GPU have a kernel for.
   Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
   // What computes the operations of training on [batch, tokens] whose attention spans `context`,
   // "norm:cuda qkv:hopper …".
@@ -105,9 +105,9 @@ class Gpt {
 
   // For decoding up to `capacity` tokens of `batch` rows. `context`: that attention spans; 0: all.
   DecodeCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context = 0) const;
-  // Adds ids [B, n] int64 to those in the cache → the logits of the token after them, softcapped
-  // [B, V] fp32. RoPE is at least that of rows of the cache's context. At most `capacity` tokens in
-  // all.
+  // Appends ids [B, n] int64 to the cache and returns the logits of the token after them,
+  // softcapped [B, V] fp32. RoPE is at least that of rows of the cache's context. At most
+  // `capacity` tokens in all.
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
@@ -122,7 +122,7 @@ class Gpt {
   const ParameterTable& table_;
   WeightCopies weights_;
   const Trunk trunk_;
-  // The same parameters as constants.
+  // The parameters as constants.
   const ParameterTable frozen_table_;
   WeightCopies frozen_weights_;
   const Trunk frozen_;

@@ -14,7 +14,7 @@ struct Positions {
   std::int64_t count() const { return to - from; }
 };
 
-// Keys and values of one visit [B, capacity, KV, hd], of the tokens so far.
+// Keys and values of one layer call [B, capacity, KV, hd], of the tokens so far.
 struct KvCache {
   at::Tensor k, v;
 };
@@ -23,7 +23,7 @@ struct KvCache {
 struct DecodeCache {
   std::vector<KvCache> visits{};
   std::int64_t capacity = 0;       // tokens
-  std::int64_t context = 0;        // that attention spans: RoPE is that of rows of as many
+  std::int64_t context = 0;        // tokens that attention spans, which select RoPE's base
   std::int64_t length = 0;         // tokens so far
   std::int64_t segment_begin = 0;  // the first token that queries from now on see
   at::Tensor last_ids{};           // [B, at most 2] int64, undefined before the first token

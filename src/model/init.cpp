@@ -37,7 +37,7 @@ class Generator {
   }
 
  private:
-  // The same memory for all: of what a process touches first, the system clears each page.
+  // One buffer for all draws: the system clears each page that a process touches first.
   at::Tensor buffer(at::IntArrayRef shape) {
     const auto count = c10::multiply_integers(shape);
     if (!drawn_.defined() || drawn_.numel() < count) drawn_ = at::empty({count}, at::kFloat);
@@ -59,7 +59,7 @@ void set_constants(const ParameterTable& table) {
   }
 }
 
-// Of what a constructor draws only that stays that the part asks for.
+// Keeps the values that the part asks for of what a constructor draws.
 void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
   const auto& [dist, number, transposed] = part.initial;

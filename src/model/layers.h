@@ -1,7 +1,7 @@
 #pragma once
-// The calls that a recipe's flow (Plan::flow) is made of. Each computes a part of a visit by the
-// kernels that serve it; FP8, adapters, caches, scored positions and observers are theirs, so that
-// a flow reads like its formula.
+// The calls that a recipe's flow (Plan::flow) is made of. Each computes a part of a layer call with
+// the kernels chosen for it, and handles FP8, adapters, caches, scored positions and observers, so
+// that a flow reads like its formula.
 #include <ATen/ATen.h>
 
 #include "model/attention.h"
@@ -15,7 +15,7 @@
 
 namespace tg {
 
-// What computes a visit of a block, and the forms in which its norms pass their rows to that.
+// Kernels of a layer call, and the forms in which its norms pass their rows to them.
 struct VisitKernels {
   Kernel qkv{}, out{}, mlp{};
   NormedForm attention_input{}, mlp_input{};
@@ -23,12 +23,12 @@ struct VisitKernels {
 
 class Layers;
 
-// One visit of a block, with norm scale s:
+// One layer call, with norm scale s:
 //   n = rms(x)·s,  attention(n),  mlp(n) = W_down(leaky(W_up·n)²)
 // attn_scale and mlp_scale are in the output projection and in W_down (BlockWeights).
 class Layer {
  public:
-  // Everything must outlive it. x [B, T, D]: like the rows of the visit.
+  // Everything must outlive it. x [B, T, D]: shaped like the call's rows.
   Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, const at::Tensor& x);
 
   const Visit& visit() const { return visit_; }
@@ -36,13 +36,13 @@ class Layer {
 
   // The sum of `terms` and its norm, for attention; `keep` as in residual_norm().
   ResidualNorm norm_for_attention(const MixTerms& terms, std::size_t keep = 0) const;
-  // The sum of `terms` and its norm, for the MLP of a visit without attention, which is not the
-  // last one.
+  // Returns the sum of `terms` and its norm, for the MLP of a call without attention that is not
+  // the last one.
   ResidualNorm norm_for_mlp(const MixTerms& terms, std::size_t keep = 0) const;
   // The lanes of `terms` and their norms, of the first for attention and of the second for the MLP.
   NormedLanes norm_lanes(const LaneTerms& terms) const;
-  // Before the output projection. `values` [B, T, KV·hd] are added to the own; first_v are the
-  // first visit's values in a value residual. Each may be undefined.
+  // Returns attention's output before the projection. `values` [B, T, KV·hd] are added to the
+  // block's own; first_v are the first call's values, for a value residual. Both may be undefined.
   Attention::Output attention(const NormedInput& n_btd, const at::Tensor& values,
                               const at::Tensor& first_v) const;
   // The sum of x and attention's output projection, and its norm, for the MLP; of scored rows.
@@ -80,15 +80,16 @@ class Layers {
   const StreamWeights& stream_weights() const { return weights_.stream(); }
   // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
   at::Tensor widened(const at::Tensor& parameter) const;
-  // Whether the flow is to wrap each visit in recomputed().
+  // Whether the flow must wrap each call in recomputed().
   bool recomputes_blocks() const;
-  // The kernels of a visit of rows like x [B, T, D], with gradients or without as autograd is now.
+  // Returns the kernels of a call on rows like x [B, T, D], with gradients or without as autograd
+  // is now.
   VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
                               const PassInputs& pass) const;
   // The rows of a table of value embeddings [V, channels] for ids [B, T] → [B, T, channels]; none:
   // undefined.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt) const;
-  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
+  // Returns a call's projection of the value embedding [B, T, KV·hd], or undefined.
   at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
   // For the head.
   NormOptions head_norm(const PassInputs& pass) const;

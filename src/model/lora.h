@@ -18,7 +18,7 @@ struct LoraOptions {
   bool keys = true, mlp = true, out = true;  // which there are besides queries, values and head
 };
 
-// Which product an adapter adds to.
+// The GEMM that an adapter adds to.
 enum class LoraKind { head, queries, keys, values, mlp, out };
 
 // A tensor's place in the flat one of all adapters.
@@ -38,11 +38,11 @@ struct LoraGroup {
   std::vector<Adapter> adapters{};
 };
 
-// Of every visit of a model's stage and of its head:
-//   y += (x·Aᵀ)·Bᵀ·alpha/rank,  with A [rank, in] and B [out, rank] of the own row.
-// x is attention's input for Q, K, V and the output projection, whose product they are added to,
-// the MLP's own input, whose output they are added to, and the final states, whose logits, before
-// the softcap. A block's attn_scale and mlp_scale multiply what was added.
+// Adapters of every layer call of a model's stage and of its head:
+//   y += (x·Aᵀ)·Bᵀ·alpha/rank,  with A [rank, in] and B [out, rank] of the row's own.
+// x is attention's input for Q, K, V and the output projection, and is added to that GEMM's output;
+// the MLP's own input, added to its output; and the final states, added to the logits before the
+// softcap. A block's attn_scale and mlp_scale multiply the sum.
 class LoraAdapters {
  public:
   // For batches of `rows` rows and the model's stage as it is now, on its device. A is drawn as by
@@ -53,8 +53,8 @@ class LoraAdapters {
   std::int64_t rows() const { return rows_; }
   std::int64_t rank() const { return rank_; }
   double scale() const { return scale_; }  // alpha/rank
-  // Draws A anew, uniform within ±1/√in, by a generator of the CPU in the reference
-  // implementation's order: the head's, then of all visits Q's, V's, K's, the MLP's, the output's.
+  // Draws a new A, uniform within ±1/√in, with a CPU generator in the reference implementation's
+  // order: the head's, then of all calls Q's, V's, K's, the MLP's, the output's.
   void draw_a(at::Generator& generator);
   void zero_b();
 
@@ -64,15 +64,15 @@ class LoraAdapters {
   const at::Tensor& parameters() const { return parameters_; }
   at::Tensor all_a() const;
   at::Tensor all_b() const;
-  // One of them by its name in the reference implementation, "lm_head_lora.A", "q_loras.0.B" of the
-  // stage's first visit: a view [rows, …] without gradient.
+  // Returns an adapter matrix by its name in the reference implementation, "lm_head_lora.A", or
+  // "q_loras.0.B" for the stage's first call: a view [rows, …] without gradient.
   at::Tensor named(const std::string& name) const { return names_.at(name); }
   const std::map<std::string, at::Tensor>& all_named() const { return names_; }
 
   struct Visit {
     LoraGroup attention, mlp;
   };
-  // In the order of the stage's visits.
+  // The stage's calls, in their order.
   const std::vector<Visit>& visits() const { return visits_; }
   const LoraGroup& head() const { return head_; }
 

@@ -8,7 +8,7 @@ namespace tg {
 
 namespace {
 
-// What multiplies the product that an adapter of the visit adds to, [out] or [1], undefined: 1.
+// Returns the factor on the GEMM that an adapter of the call adds to, [out] or [1]; undefined: 1.
 at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
                     const ParameterTable& table) {
   const auto& block = plan.block(visit);

@@ -13,14 +13,14 @@
 
 namespace tg {
 
-// Adapters as one pass of a model reads them: cast once to its compute dtype, those beside a
-// block's scaled matrix with that scale, as the matrix's copy has it. Products are of the compute
-// dtype; x and y have the widths of ComputeSizes, the adapters the model's own.
+// Adapters as one pass of a model reads them: cast once to its compute dtype; an adapter beside a
+// block's scaled matrix has that scale, as the matrix's copy has. Outputs are in the compute dtype;
+// x and y have the widths of ComputeSizes, the adapters the model's own.
 class LoraPass {
  public:
-  // Of `stage`'s visits and of the last `rows` rows of the adapters, those of a batch of so many.
-  // grad_scale: what the losses' gradients are multiplied by, and the adapters' are therefore
-  // divided by (BatchedWeight). Everything must outlive it but `adapters`.
+  // For `stage`'s calls and the last `rows` rows of the adapters, for a batch of that many rows.
+  // grad_scale: the factor on the losses' gradients, by which the adapters' gradients are divided
+  // (BatchedWeight). Everything must outlive it but `adapters`.
   LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ComputeSizes& sizes, at::ScalarType compute,
            double grad_scale);
@@ -28,8 +28,8 @@ class LoraPass {
   // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
   using Inner = std::vector<at::Tensor>;
   Inner attention(const Visit& visit, const NormedInput& n_btd) const;
-  // Each adds to a product, as add_batched_linear() does over it, and returns it. To the projection
-  // [B, T, (heads + 2·KV)·hd]:
+  // Each adds to a GEMM's output in place, as add_batched_linear() does, and returns it. To the QKV
+  // projection [B, T, (heads + 2·KV)·hd]:
   at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
   // to what the output projection adds to [B, T, D], where it has an adapter:
   bool adapts_out(const Visit& visit) const;
@@ -48,7 +48,7 @@ class LoraPass {
   struct VisitGroups {
     Group attention, mlp;
   };
-  // Its heads' product, each head by `runs`, in a row [B, T, (heads + 2·KV)·hd] at `first_head`.
+  // Layout of a GEMM's heads, each by `runs`, in a row [B, T, (heads + 2·KV)·hd] at `first_head`.
   struct HeadsLayout {
     std::int64_t first, count;
     const std::vector<ChannelRun>& runs;

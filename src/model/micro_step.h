@@ -20,7 +20,7 @@ inline std::optional<Documents> documents_of(const DeviceBatch& batch) {
 // gradients are added to the parameters'.
 class MicroStep {
  public:
-  // `mode.scale`: this micro-batch's share in the step's loss; `device`, `graphs`: see
+  // `mode.scale`: this micro-batch's weight in the step's loss; `device`, `graphs`: see
   // CapturedGraph.
   MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs);
 
@@ -28,8 +28,8 @@ class MicroStep {
   void set_parts(std::int64_t parts);
   std::int64_t parts() const { return parts_; }
 
-  // → the part's share of the mean loss times mode.scale, [] fp32, valid until the next forward
-  // pass. All batches have one address and one shape.
+  // Returns the part's contribution to the mean loss times mode.scale, [] fp32, valid until the
+  // next forward pass. All batches have one address and one shape.
   at::Tensor forward(const DeviceBatch& batch, std::int64_t part = 0);
   void backward() { passes_.run(1); }
   // See CapturedGraph: `form` is a form of the model's computation.

@@ -27,7 +27,7 @@ struct CopyLayout {
   std::int64_t dim = 0, heads = 0;
   std::vector<ChannelRun> runs{};
 };
-// The same elements of both, as views.
+// Corresponding elements of both, as views.
 using Slices = std::vector<std::pair<at::Tensor, at::Tensor>>;
 Slices placed(const at::Tensor& whole, const at::Tensor& padded, const CopyLayout& at);
 

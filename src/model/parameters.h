@@ -15,7 +15,7 @@
 
 namespace tg {
 
-// By which formula a parameter is updated. A step takes those of a lower value first.
+// Update rule of a parameter. A step updates rules of a lower value first.
 enum class UpdateRule { none, adamw, adam, muon };
 
 // How a parameter is updated: the rule, and the settings that it goes by.
@@ -130,7 +130,7 @@ class ParameterTable {
   std::int64_t element_count() const;
   // Names and values without their gradients, sharing storage.
   NamedTensors named_values() const;
-  // The same parameters, sharing storage, as constants: none requires a gradient.
+  // The parameters as constants, sharing storage: none requires a gradient.
   ParameterTable frozen() const;
 
   // Whether `name` contains one of the control patterns.

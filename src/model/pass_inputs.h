@@ -16,8 +16,8 @@
 
 namespace tg {
 
-// What a pass multiplies by the matrices: of a block's visit Q, K and V together, the output
-// projection, W_up and W_down, and of the whole pass the head.
+// GEMM weights of a pass: per layer call Q, K and V together, the output projection, W_up and
+// W_down, and for the whole pass the head.
 enum class Operand { qkv, out, up, down, head };
 
 // Is called with each operand of a pass, [B, T, channels] in the compute dtype and with the padding
@@ -27,19 +27,19 @@ using OperandObserver =
 
 struct PassInputs {
   RopeTable rope{};     // of the inputs' positions
-  at::Tensor q_gain{};  // [heads] fp32, a constant of all visits; undefined: the blocks' own
-  bool fp8 = false;     // with the products in FP8 that there are
-  // The positions that are scored, if not all: the last visit's queries, attention output and MLP
-  // serve no others. Never in passes with gradients.
+  at::Tensor q_gain{};  // [heads] fp32, constant over all calls; undefined: the blocks' own
+  bool fp8 = false;     // use the FP8 copies that exist
+  // Scored positions, if not all: the last call's queries, attention output and MLP compute these
+  // alone. Never in passes with gradients.
   std::optional<Positions> only{};
   DecodeCache* cache = nullptr;  // of the tokens before the pass's own; null: there are none
-  // Of the inputs: attention sees those of the own document alone. Neither with `only` nor `cache`.
+  // Documents of the inputs: attention sees its own document alone. Excludes `only` and `cache`.
   std::optional<Documents> documents{};
-  // Sees the operands of a pass in `compute` and without gradients, of all positions; null: nobody
-  // does. They are then written, whatever a kernel could spare.
+  // Observes the operands of a pass in `compute` and without gradients, of all positions; forces
+  // materialized operands. Null: no observer.
   const OperandObserver* observer = nullptr;
-  // Adapters of its products, of all positions and in `compute`; null: none. Neither with `only`,
-  // `cache` nor `observer`.
+  // Adapters of the pass's GEMMs, of all positions and in `compute`; null: none. Excludes `only`,
+  // `cache` and `observer`.
   std::shared_ptr<const LoraPass> loras{};
 
   // rows: a tensor or a NormedInput.

@@ -1,7 +1,7 @@
 #pragma once
-// What a model is, as data: its parts' parameters, and the visits of its blocks in the order of a
-// pass. A recipe (recipes/) makes it of the settings, Gpt computes it, and only the recipe knows
-// what a number of a layer means. A parameter that is none leaves its term out.
+// A model as data: its parts' parameters, and the layer calls of a pass in their order. A recipe
+// (recipes/) makes it of the settings and Gpt computes it; the meaning of a layer's number is the
+// recipe's alone. An absent parameter leaves its term out.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -53,8 +53,8 @@ struct EmbeddingPlan {
   bool smears_across_documents = false;  // the gated smear reads a token of another document, too
 };
 
-// What attention adds to its values where a visit says so:
-//   scale · visit's scale · projection·table[ids]
+// Value embedding added to attention's values in calls that have it:
+//   scale · call's scale · projection·table[ids]
 struct ValueEmbeddingPlan {
   ParameterId table, projection, scale;
 };
@@ -64,14 +64,14 @@ struct MatricesPlan {
   BlockMatrices queries, keys, values, out, up, down;
 };
 
-// Value residual: v = first·v_first + own·v, of the values v_first of the first visit, which are
-// its own alone.
+// Value residual: v = first·v_first + own·v, with v_first the values of the first call, which has
+// no mix itself.
 struct ValueMix {
   ParameterId weights;  // [2], first and own; with `blend` [], first, and own is 1 − first
   bool blend = false;
 };
 
-// What a block has besides its matrices, the same at every visit.
+// Parameters of a block besides its matrices, equal in all its calls.
 struct BlockPlan {
   ParameterId mix;  // m of its input, [2, D] or [2]
   ParameterId q_gain;
@@ -97,8 +97,8 @@ struct Visit {
   std::int64_t block;  // whose weights
   double norm_scale;   // of its normed inputs
 
-  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before; with gates
-  // m0·(σ(g)·x + (1 − σ(g))·w·skip) + m1·x0. Of two lanes a skip enters the first alone.
+  // The call's input: m0·(x + w·skip) + m1·x0, x the output of the call before; with gates
+  // m0·(σ(g)·x + (1 − σ(g))·w·skip) + m1·x0. With two lanes a skip enters the first alone.
   struct Skip {
     ParameterId weights, gates{};  // w and g are their rows `row`
     std::int64_t row = 0;
@@ -107,14 +107,14 @@ struct Visit {
   std::optional<std::int64_t> keep_input{};  // the slot in which x is kept for a later skip
 
   LaneMix lanes{};          // none: one lane, in which the MLP follows attention
-  bool attends = true;      // else the visit is its MLP alone
+  bool attends = true;      // else the call is its MLP alone
   std::int64_t window = 0;  // tokens that attention's queries see, the own included; 0: all before
   bool exclusive = false;   // attention subtracts the part along the own value
   ParameterId value_scale{};  // of the value embedding; none: without it
   bool last = false;          // its output is read at the scored positions alone
 };
 
-// The visits of a pass, in their order.
+// The layer calls of a pass, in their order.
 struct Pass {
   std::vector<Visit> visits{};
   std::int64_t slots = 0;  // of kept outputs
@@ -128,8 +128,8 @@ struct Pass {
 struct Stage {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // Below 1 the share of the schedule after which it begins (schedule_share()), else the step; or
-  // kNever.
+  // Below 1 the fraction of the schedule after which it begins (schedule_share()), else the step;
+  // or kNever.
   double from = 0;
   // No step trains in it: what is scored after the last step of the stage before it is.
   bool evaluates_alone = false;
@@ -140,7 +140,7 @@ struct Stage {
   // How the script's log names the beginning of a later stage and of its warm-up.
   std::string log_name{}, warm_up_log_name{};
 
-  // `share`: of the schedule that is done after `step` steps.
+  // `share`: fraction of the schedule that is done after `step` steps.
   bool begun(std::int64_t step, double share) const {
     return (from < 1 ? share : static_cast<double>(step)) >= from;
   }
@@ -171,15 +171,15 @@ struct Plan {
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;
   std::vector<BlockPlan> blocks{};
-  // In the order in which they begin. The last one has every visit that there is; an earlier one
-  // has some of them, under the same indices.
+  // Stages in the order in which they begin. The last one has every layer call; an earlier one has
+  // some of them, under equal indices.
   std::vector<Stage> stages{};
   HeadPlan head;
 
   const BlockPlan& block(const Visit& visit) const {
     return blocks[static_cast<std::size_t>(visit.block)];
   }
-  // Every visit of any stage, at its index.
+  // Every layer call of any stage, at its index.
   const std::vector<Visit>& all_visits() const { return stages.back().pass.visits; }
   const Pass& pass(std::int64_t stage) const {
     return stages[static_cast<std::size_t>(stage)].pass;

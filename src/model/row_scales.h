@@ -9,7 +9,7 @@
 
 namespace tg {
 
-// Of the matrices of a bank: s = offset + factor·parameter, of [rows] or [1] each; none where
+// Row scales of a bank's matrices: s = offset + factor·parameter, of [rows] or [1] each; none where
 // empty. A source without a gradient is a constant.
 struct RowScales {
   std::vector<WeightSource> parameters{};
@@ -17,19 +17,19 @@ struct RowScales {
 
   bool empty() const { return parameters.empty(); }
   at::Tensor columns() const;  // s [matrices, rows or 1, 1]
-  // `gradient` of W' becomes that of W, s ⊙ dW'; ds = Σ dW' ⊙ W over a row is added to the
-  // parameters'.
+  // Turns `gradient` of W' into W's, s ⊙ dW', and adds ds = Σ dW' ⊙ W over a row to the parameters'
+  // gradients.
   void unscale(const at::Tensor& gradient, const at::Tensor& value) const;
 };
 
 // `scale` of all blocks.
 RowScales output_scales(const Plan& plan, const ParameterTable& table,
                         ParameterId BlockPlan::*scale);
-// Of a visit's own values in a value residual, [], where it is not the first one: WeightCopies has
-// it in the projection, what is added to that takes it by itself.
+// Returns the weight of a call's own values in a value residual, [], except for the first call:
+// WeightCopies folds it into the projection; terms added to the projection take it themselves.
 at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table);
-// What the blocks multiply their own values by: value_scale, or the own weight of a value residual.
-// The first visit of a residual has its own values alone: there s is 1.
+// Returns the scales of the blocks' own values: value_scale, or the own weight of a value residual;
+// 1 for the first call of a residual, which has its own values alone.
 RowScales value_scales(const Plan& plan, const ParameterTable& table);
 
 }  // namespace tg

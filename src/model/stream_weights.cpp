@@ -13,7 +13,7 @@ MixWeight zeros(at::IntArrayRef sizes, const WeightSource& like) {
   return {make(), like.gradient.defined() ? make() : at::Tensor()};
 }
 
-// Of each lane in the final one, [2, 1].
+// Returns each lane's weight in the final lane, [2, 1].
 at::Tensor final_shares(FinalLane lane, const at::TensorOptions& options) {
   if (lane == FinalLane::mean) return at::full({2, 1}, 0.5, options);
   const auto shares = at::zeros({2, 1}, options);

@@ -1,6 +1,6 @@
 #pragma once
-// What the residual stream is multiplied by where that is made of several parameters: once a step,
-// so that no visit computes it.
+// Per-step precomputed coefficients of the residual stream, for terms whose weight several
+// parameters make.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -11,17 +11,16 @@
 
 namespace tg {
 
-// Of skips with gates, and of those of visits in two lanes: the shares of x and of the skip; of
-// visits in two lanes the weights of what they leave. At addresses that do not change; gradients
-// accumulate beside them. What the plan does not have stays undefined, and its parameters without
-// gradients.
+// Coefficients of gated skips, and of skips of calls in two lanes: of x and of the skip; and of
+// calls in two lanes those of their outputs. At fixed addresses; gradients accumulate beside them.
+// Coefficients that the plan does not have are undefined, their parameters without gradients.
 class StreamWeights {
  public:
   StreamWeights() = default;
   // `dim`: the width that blocks compute with.
   StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim);
 
-  // Of the parameters, for a step.
+  // Computes the coefficients from the parameters, once a step.
   void make();
   // Adds to the parameters' gradients what has accumulated, and clears it.
   void collect_gradients();
@@ -33,8 +32,8 @@ class StreamWeights {
   }
   // [2, D]: x ← shares₀ ⊙ x + shares₁ ⊙ skip, or where x itself is the skip shares₀ ⊙ x.
   MixWeight skip(const Visit& visit) const { return row(skips_, visit.skip.row); }
-  // Of lane 0, lane 1, attention and MLP in each lane after the visit [2, 4], and in the final
-  // lane, of the last visit [1, 4].
+  // Coefficients of lane 0, lane 1, attention and MLP in each lane after the call [2, 4]; in the
+  // final lane, of the last call [1, 4].
   MixWeight lanes(const Visit& visit) const { return row(lanes_, visit.lanes.row); }
   const MixWeight& final_lane() const { return final_; }
 
@@ -45,7 +44,7 @@ class StreamWeights {
   std::int64_t dim_ = 0;
   WeightSource skip_weights_, skip_gates_, residual_, post_;
   at::Tensor own_;           // [S, 1], 1 where x itself is the skip, else 0
-  at::Tensor final_shares_;  // of the last visit's lanes, [2, 1]
+  at::Tensor final_shares_;  // of the last call's lanes, [2, 1]
   std::int64_t last_row_ = 0;
   MixWeight skips_, lanes_, final_;  // [S, 2, D], [L, 2, 4], [1, 4]
 };

@@ -22,16 +22,16 @@ class Trunk {
   Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
         const ParameterTable& table, const WeightCopies& weights);
 
-  // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
-  // RoPE is the pass's own, else what numerics.rope says of as many tokens as attention spans: T, a
+  // Returns the last call's output, normalised [B, T, D]; with `only`, of these positions alone.
+  // RoPE is the pass's own, else numerics.rope's for as many tokens as attention spans: T, a
   // document's, or the cache's context, and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table and
   // not padded once for all passes.
   Weight head(std::int64_t rows, bool fp8 = false) const;
-  // What computes the first of these visits on rows like x [B, T, D], with gradients or without as
-  // autograd is now; `context`: what attention spans.
+  // Returns the kernels of the pass's first call on rows like x [B, T, D], with gradients or
+  // without as autograd is now; `context`: tokens that attention spans.
   VisitKernels choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
                               bool fp8) const;
 
@@ -44,7 +44,7 @@ class Trunk {
   // `context`: that attention spans.
   const RopeTable& rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
                               at::Device device) const;
-  // Of the inputs' positions.
+  // Returns the rotations of the inputs' positions.
   RopeTable rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
   // What makes 1/√head_dim of attention the pass's own scale; undefined where it has none.

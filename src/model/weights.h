@@ -14,12 +14,12 @@
 
 namespace tg {
 
-// Copies of the large matrices in the compute dtype, cast once per step rather than in every
-// micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
-// gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, of
-// padded copies and of a token table that is the head, in buffers until then. Parameters that
-// require no gradient, as for inference, get none. With numerics.fp8, these matrices are copied in
-// FP8 as well. At the same times with them: what the stream is multiplied by (StreamWeights).
+// Copies of the large matrices in the compute dtype, cast once a step, at fixed addresses. Their
+// gradients accumulate in the parameters' gradients, from which collect_gradients() makes the
+// parameters' own; gradients of Q, K and V, of padded copies and of a token table that is the head
+// accumulate in buffers. Parameters that require no gradient, as for inference, get none. With
+// numerics.fp8 the matrices are copied in FP8 as well. The coefficients of the residual stream
+// (StreamWeights) are made at the same time.
 class WeightCopies {
  public:
   WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics);
@@ -29,8 +29,8 @@ class WeightCopies {
   void set_fake_quant(bool on) { fake_quant_ = on; }
   // Casts the parameters into the copies.
   void cast();
-  // Adds the buffered gradients to the parameters', clears the buffers, and makes of them those of
-  // scaled rows. Once after the last backward pass of gradients that were zero before the first.
+  // Adds the buffered gradients to the parameters', clears the buffers, and unscales the rows. Call
+  // it once after the last backward pass of gradients that were zero before the first.
   void collect_gradients();
   // These copies as constants, for passes in `compute` that train none of the parameters. cast() of
   // the copies that they are of casts them as well; set_fake_quant() they need themselves.
@@ -38,7 +38,7 @@ class WeightCopies {
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
   at::Tensor small(const at::Tensor& parameter) const;
-  // Of the visit's block. `fp8`: with the copies in FP8 that there are.
+  // Weights of the call's block. `fp8`: with the FP8 copies that exist.
   const BlockWeights& of(const Visit& visit, bool fp8) const {
     return fp8 ? fp8_.of(visit) : blocks_[static_cast<std::size_t>(visit.block)];
   }

@@ -9,13 +9,13 @@ namespace tg {
 
 namespace {
 
-// m0 and m1 of the visit's block, [2, D] or [2].
+// Returns m0 and m1 of the call's block, [2, D] or [2].
 at::Tensor mix_of(const Layers& layers, const Visit& visit) {
   const auto mix = layers[layers.plan().block(visit).mix];
   return mix.dim() == 2 ? layers.widened(mix) : mix;
 }
 
-// The terms of a visit's first line, of one lane.
+// Returns the terms of a call's input in one lane.
 MixTerms entry_terms(const Layers& layers, const Visit& visit, const Stream& in) {
   auto terms = in.terms;
   auto mix = mix_of(layers, visit);
@@ -83,7 +83,7 @@ Stream visit_flow(const Layers& layers, const Layer& layer, const Stream& in) {
                                       : visit_in_one_lane(layers, layer, in);
 }
 
-// The norm of what the last visit left, for the head.
+// Returns the norm of the last call's output, for the head.
 NormedInput final_norm(const Layers& layers, Stream stream, const PassInputs& pass) {
   const auto norm = layers.head_norm(pass);
   if (!stream.lane_weights.defined()) return residual_norm(stream.terms, norm).y;

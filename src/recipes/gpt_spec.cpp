@@ -130,7 +130,7 @@ class GptSpec {
       plan.attn_scale = of_block("attn_scale", {dim_}, constant(1));
       plan.mlp_scale = of_block("mlp_scale", {dim_}, constant(1));
     }
-    // The shares of the stream, 1, and of the first block's input, 0.
+    // Initial weights: 1 for the stream, 0 for the first block's input.
     const bool by_channel = config_.resid_mix == ResidMix::vector;
     plan.mix =
         of_block("resid_mix", by_channel ? Shape{2, dim_} : Shape{2}, {InitDist::first_row, 1});

@@ -29,8 +29,8 @@ Visit visit_of(const ModelConfig& config, std::int64_t block) {
           .exclusive = block >= config.num_layers - config.xsa_last_n};
 }
 
-// Of the outputs that the encoder pushes the newest is the input of the decoder's first entry, and
-// needs no slot; one of an earlier entry is kept as the input of the entry after it.
+// The newest output that the encoder pushes is the input of the decoder's first entry, and needs no
+// slot; the output of an earlier entry is kept as the input of the entry after it.
 class PassBuilder {
  public:
   PassBuilder(const ModelConfig& config, const PassParameters& parameters)
@@ -50,7 +50,7 @@ class PassBuilder {
   }
 
  private:
-  // → whether the model has the visit.
+  // Returns whether the model has the call.
   bool enter_decoder(Visit& visit, std::int64_t entry) {
     const auto first = config_.lanes.parallel_start_layer;
     const bool in_lanes = first > 0 && visit.block >= first;
@@ -80,7 +80,8 @@ class PassBuilder {
   Pass pass_;
 };
 
-// A visit of a pass without recurrence is the first one of its block in `last`.
+// Numbers the calls of a pass without recurrence: each has the index of its block's first call in
+// `last`.
 void number_as_in(const Pass& last, Pass& pass) {
   for (auto& visit : pass.visits)
     visit.index = std::ranges::find(last.visits, visit.block, &Visit::block)->index;

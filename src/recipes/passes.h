@@ -10,7 +10,7 @@ namespace tg {
 // The rows of the skips' parameters: the skips of the longest pass.
 std::int64_t skip_count(const ModelConfig& config);
 
-// Parameters that visits share, each its row.
+// Parameters that layer calls share, one row per call.
 struct PassParameters {
   ParameterId skip_weights, skip_gates;  // a row a skip
   ParameterId lane_residual, lane_post;  // a row a block

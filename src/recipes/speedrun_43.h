@@ -1,5 +1,5 @@
 #pragma once
-// What the files of the recipe of record 43 share.
+// Declarations that the files of record 43's recipe share.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -40,8 +40,9 @@ Flow flow(const FlowParameters& parameters);
 std::vector<Stage> stages(const ModelConfig& config, ParameterId skip_weights,
                           const std::vector<ParameterId>& value_scales);
 
-// Parameters under the names of the script's state dict, but for its vector of scalars, each of
-// which has a name here, and the matrices, which are in banks. Wants settings that fit the layers.
+// Returns the model's spec. Parameters have the names of the script's state dict, except its vector
+// of scalars, each of which has its own name here, and the matrices, which are in banks.
+// Precondition: the settings fit the layers.
 ModelSpec spec(const Settings& settings);
 
 // Gives the weights of the script train_gpt's names and shapes. → whether they were the script's.

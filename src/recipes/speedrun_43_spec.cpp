@@ -29,8 +29,8 @@ constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
 
-// The script's names of parameters are those of its state dict, but for its vector of scalars, each
-// of which has a name here, and the matrices, which are in banks.
+// Parameters have the names of the script's state dict, except its vector of scalars, each of which
+// has its own name here, and the matrices, which are in banks.
 class Builder {
  public:
   explicit Builder(const Settings& settings) : config_(settings.model) {}

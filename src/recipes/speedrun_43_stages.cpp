@@ -21,7 +21,7 @@ struct Windows {
   std::int64_t small, large;
 };
 
-// How queries and keys turn, and what their products are multiplied by.
+// Rotation of queries and keys, and scale of their scores.
 struct Rotation {
   at::Tensor frequencies;  // radians a position, of the pairs of a head's channels (j, j + d/2)
   double scale;
@@ -77,7 +77,7 @@ Pass make_pass(const ModelConfig& config, const Windows& windows, const Rotation
   return pass;
 }
 
-// Where a window changes: at shares of the schedule, or at steps.
+// Returns the points at which a window changes: fractions of the schedule, or steps.
 std::set<double> changes(const WindowsConfig& windows) {
   std::set<double> found;
   for (const auto* schedule : {&windows.short_window, &windows.long_window}) {

@@ -27,7 +27,7 @@ Stream form_of(Stream stream) {
   return stream;
 }
 
-// visit(in) by recomputed() of model/recompute.h.
+// Computes visit(in) by recomputed() of model/recompute.h.
 Stream recomputed_visit(std::function<Stream(const Stream&)> visit, const Stream& in) {
   const auto form = std::make_shared<Stream>();  // of the result
   const auto out = recomputed(
