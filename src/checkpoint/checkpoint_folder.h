@@ -12,8 +12,8 @@
 namespace tg {
 
 std::string checkpoint_folder(const std::string& root, std::int64_t step);
-// Of the steps whose checkpoints have their names, newest first; a missing ROOT has none. Their
-// files are not looked at: read_checkpoint(). Errors: io.
+// Returns the steps of complete checkpoints by their folders' names, newest first; none if ROOT is
+// missing. Does not look at their files: read_checkpoint(). Throws Error(io).
 std::vector<std::int64_t> checkpoint_steps(const std::string& root);
 
 // Creates the folder that a checkpoint is written into, and those above it → its path. Every rank

@@ -33,7 +33,7 @@ class HashedFile final : public ByteSource {
       count -= part;
     }
   }
-  // Of the bytes that were read.
+  // Returns the XXH3 of the bytes read so far.
   std::uint64_t xxh3() const { return xxh3_.value(); }
 
  private:

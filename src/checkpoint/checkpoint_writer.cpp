@@ -19,7 +19,7 @@ constexpr auto kPoll = std::chrono::milliseconds(10);
 
 // What a rank reports to rank 0, "BYTES XXH3" or why there is no file; and rank 0's outcome.
 constexpr std::string_view kFailed = "failed ";
-// The key of rank 0's outcome; that of a rank's report is its number.
+// Key of rank 0's outcome; the key of a rank's report is its number.
 constexpr std::string_view kOutcome = "outcome";
 
 std::string encode(const FileDigest& digest) {
@@ -106,8 +106,8 @@ std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snaps
   }
 }
 
-// Rank 0's: once every rank has ended its share, so that none writes to what is published or
-// removed.
+// Publishes on rank 0, once every rank has ended its part, so that no rank writes to files that are
+// published or removed.
 SavedCheckpoint CheckpointWriter::publish(const ModelRecord& model, const std::string& own) {
   SavedCheckpoint result{.folder = checkpoint_folder(root_, model.step), .error = ""};
   auto manifest = manifest_;

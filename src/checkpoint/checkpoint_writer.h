@@ -19,12 +19,12 @@ struct SavedCheckpoint {
   std::string error;  // why there is none; empty: there is one
 };
 
-// Every rank writes its share of the state, rank 0 then the manifest; the folder gets its name when
-// all of it is on the disk, and older checkpoints beyond `keep` are removed after that. The ranks
-// agree through the store, so that nothing of training waits for a disk: rank 0 waits for every
-// rank's digest, however long that takes, before it publishes or removes anything, and broadcasts
-// the outcome. A rank that no longer writes is the watch's to end, when others wait for it in
-// take().
+// Writes checkpoints beside training. Every rank writes its part of the state, then rank 0 the
+// manifest; the folder gets its name when all of it is on the disk, and older checkpoints beyond
+// `keep` are removed after that. The ranks agree through the store, so that training waits for no
+// disk: before it publishes or removes anything rank 0 waits for every rank's digest, however long
+// that takes, and broadcasts the outcome. A rank that no longer writes is ended by the watch, when
+// others wait for it in take().
 class CheckpointWriter {
  public:
   // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step, model and
@@ -35,16 +35,17 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Begins to write the snapshot of the model's state; it must not change before take(). Wants no
-  // checkpoint under way. All ranks call it for the same steps.
+  // Begins to write the snapshot of the model's state, which must not change before take().
+  // Precondition: no checkpoint is in flight. All ranks call it for the same steps.
   void start(const ModelRecord& model, HostSnapshot& snapshot);
   // A checkpoint was started and not taken.
   bool started() const { return thread_.joinable(); }
   // The checkpoint that was started has ended.
   bool ended() const { return ended_; }
-  // Waits for its end: under `watch`, which may be null, as work with progress while this rank
-  // writes, and as a wait for the others while it waits for them. The same on every rank, but for
-  // bytes and write_ms. Wants started(). Errors: unavailable (the store is gone, with rank 0).
+  // Waits for the end of the checkpoint: under `watch`, which may be null, as work with progress
+  // while this rank writes, and as a wait for the others while it waits for them. Equal on every
+  // rank, except bytes and write_ms. Precondition: started(). Throws Error(unavailable) if the
+  // store is gone, with rank 0.
   SavedCheckpoint take(PeerWatch* watch);
 
  private:

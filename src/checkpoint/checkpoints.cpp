@@ -14,7 +14,7 @@ namespace tg {
 
 namespace {
 
-// Of every checkpoint of the run, without step, model and files.
+// Returns the manifest that all checkpoints of the run share, without step, model and files.
 Manifest manifest_of(const Settings& settings, const Machine& machine, int world_size,
                      const FrozenTexts& data) {
   auto frozen = frozen_settings(settings_as_computed(settings, machine), world_size);

@@ -28,8 +28,8 @@ class Checkpoints {
   // Before the clock starts, at `elapsed_ms` of training time: allocates host memory, where
   // CHECKPOINT_EVERY asks for checkpoints.
   void begin(SavedState& state, double elapsed_ms);
-  // Whether CHECKPOINT_EVERY wants one after `step`; `elapsed_ms`: rank 0's training time as all
-  // ranks know it.
+  // Returns whether CHECKPOINT_EVERY requests a checkpoint after `step`; `elapsed_ms`: rank 0's
+  // training time as all ranks know it.
   bool due(std::int64_t step, double elapsed_ms) const;
   // After a step was launched: begins to copy the state, calls `read_back`, which waits for the
   // step, and leaves the rest to the writer. Waits for an earlier checkpoint that is still being

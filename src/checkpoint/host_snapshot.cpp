@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// Calls `mine` for every tensor of this rank's share. Replicated tensors are dealt out in the order
+// Calls `mine` for every tensor of this rank's part. Replicated tensors are dealt out in the order
 // of the visit, each to the rank with the fewest bytes so far.
 class ShareVisitor final : public StateVisitor {
  public:

@@ -14,9 +14,9 @@
 
 namespace tg {
 
-// This rank's share of a state: its sharded tensors, its parts of sums, some of the replicated ones
-// (each is in one rank's share), and rank 0's scalars, as tensors []. The shares of all ranks hold
-// the whole state, whatever the number of ranks that reads them.
+// This rank's part of a state: its sharded tensors, its parts of sums, some of the replicated
+// tensors (each is in one rank's part), and rank 0's scalars, as tensors []. The parts of all ranks
+// hold the whole state, whatever the number of ranks that reads them.
 class HostSnapshot {
  public:
   HostSnapshot(at::Device device, int rank, int world_size);
@@ -31,7 +31,7 @@ class HostSnapshot {
 
   // The end of the copies in their stream.
   const c10::Event& copied() const { return copied_; }
-  // Waits for the copies → the share, valid until the next copy.
+  // Waits for the copies. Returns the part, valid until the next copy.
   const NamedTensors& wait();
 
  private:
@@ -41,7 +41,7 @@ class HostSnapshot {
   int rank_, world_size_;
   std::map<std::string, at::Tensor> buffers_;  // by the tensor's name
   NamedTensors share_;
-  std::size_t tensors_ = 0;            // of the share; scalars follow
+  std::size_t tensors_ = 0;            // of the part; scalars follow
   std::optional<c10::Stream> stream_;  // a GPU's
   c10::Event copied_;
 };

@@ -1,6 +1,5 @@
 #pragma once
-// The record of a trained model: what its weights do not say. It is stored with them, so that
-// nobody concludes it from the files of the run:
+// The record of a trained model: facts that its weights do not tell. It is stored with them:
 //   safetensors   an entry kRecordKey of __metadata__
 //   checkpoint    "model" in manifest.json
 //   transformers  an object kRecordKey in config.json

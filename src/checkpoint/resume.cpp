@@ -64,7 +64,8 @@ std::optional<Error> fault_of(const std::function<void()>& reading) {
   }
 }
 
-// Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
+// Returns the dtype of a checkpoint's run with COMPUTE_DTYPE=auto: embedding tables are stored in
+// bf16 if the run computed in it, else in fp32.
 ComputeDtype dtype_of_auto(const ResumePoint& point) {
   const auto tokens = fmt::format("parameter.{}", kTokenTable);
   for (const auto& file : point.manifest.files) {
@@ -132,8 +133,8 @@ bool is_in_folder(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
-// Older programs saved the scales of all FP8 products as one tensor, a column each, and none of a
-// head that is the token table.
+// Older programs saved the scales of all FP8 GEMMs as one tensor, a column each, without a head
+// that is the token table.
 constexpr const char* kFp8Scales = "model.fp8_scales";
 constexpr const char* kFp8HeadScales = "model.fp8_scales.head";
 
@@ -186,7 +187,7 @@ class Loader final : public StateVisitor {
     value = *found.const_data_ptr<Value>();
   }
 
-  // The products' names are visited in the order of the columns.
+  // The GEMMs' names are visited in the order of the columns.
   void take_older_scale(const std::string& name) {
     const auto found = tensors_.find(kFp8Scales);
     if (found == tensors_.end() || found->second.dim() != 2) return;

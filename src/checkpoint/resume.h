@@ -26,12 +26,13 @@ struct Beginning {
   bool finished = false;              // the run in OUTPUT_DIR has nothing left to do
 };
 
-// As RESUME says; collective. Rank 0 looks for checkpoints, under the lock of OutputDir, and every
-// rank reads the one that it names: what it verifies is what it loads, and a disk that several
-// ranks share is read once. The others wait for a rank as long as it makes progress, else for
-// COMM_TIMEOUT_S. A checkpoint that any rank finds damaged is skipped with a warning by `auto` and
-// an error for a path. Errors: config (the checkpoint's run had other frozen settings), and for a
-// path missing_input, bad_data, io, or unavailable where it was another rank that could not read.
+// Begins a run as RESUME says; collective. Rank 0 looks for checkpoints under the lock of
+// OutputDir, and every rank reads the one that it names: each rank loads what it has verified, and
+// a disk that several ranks share is read once. The others wait for a rank as long as it makes
+// progress, else for COMM_TIMEOUT_S. A checkpoint that any rank finds damaged is skipped with a
+// warning by `auto`, and an error for a path. Throws Error: config if the checkpoint's run had
+// other fixed settings; for a path missing_input, bad_data, io, or unavailable if another rank
+// could not read it.
 Beginning find_beginning(const Settings& settings, const Machine& machine,
                          const std::string& output_dir, Communicator& communicator);
 

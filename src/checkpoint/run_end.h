@@ -23,15 +23,15 @@ class RunEnd {
   // From now on `stop` is called, in a thread of its own, once this rank or another was told to
   // stop. It should end the process by exit_together().
   void watch(std::function<void()> stop);
-  // Every rank has its results: to be called behind a barrier, and before another one, since the
-  // store may be in rank 0's process. → true: the run has ended with them, and nothing stops it any
-  // more; false: it was stopped, and `stop` has returned. Wants watch(). Errors: unavailable (the
-  // store is gone, with rank 0).
+  // Called when every rank has its results, between two barriers, since the store may be in rank
+  // 0's process. Returns true if the run has ended with them, and nothing stops it any more; false
+  // if it was stopped and `stop` has returned. Precondition: watch(). Throws Error(unavailable) if
+  // the store is gone, with rank 0.
   bool finish();
 
-  // Ends this process, as every rank must: rank 0 with its line, the others behind it with the exit
-  // code alone. A rank waits until all have called this, 5 s at most, since to one that still
-  // computes its exit would be a lost peer. Wants silence_other_threads().
+  // Ends this process, as every rank must: rank 0 with its line, then the others with the exit code
+  // alone. A rank waits until all have called this, at most 5 s, since a rank that still computes
+  // would take its exit for a lost peer. Precondition: silence_other_threads().
   [[noreturn]] void exit_together(const Error& error) const;
 
  private:

@@ -84,11 +84,11 @@ class Communicator {
   void barrier();
   // Rank 0's text, on every rank; the other ranks' is ignored. Errors: unavailable.
   std::string broadcast(const std::string& text);
-  // Calls `make` in one rank of each host, and returns its text on all ranks of that host; empty
-  // where it failed, which that rank reports. Errors: unavailable, those of `make`.
+  // Calls `make` on one rank of each host, and returns its text on all ranks of that host; empty if
+  // it failed, which that rank reports. Throws Error(unavailable) and what `make` throws.
   std::string once_per_host(const std::function<std::string()>& make);
-  // Makes a counter that all ranks share → its number. Every rank makes its counters in one order;
-  // waits for no other rank.
+  // Makes a counter that all ranks share and returns its number. Every rank makes its counters in
+  // one order; waits for no other rank.
   int make_counter() { return counters_made_++; }
   // Deals 0, 1, 2, … to whichever rank asks next, each number once: `count` of them → the first.
   // Errors: unavailable.

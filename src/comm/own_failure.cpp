@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// LibTorch's name for an error of a CUDA call that NCCL made; those of its own have a type.
+// LibTorch's name for an error of a CUDA call that NCCL made; NCCL's own errors have a type.
 constexpr std::string_view kCudaErrorInNccl = "ncclUnhandledCudaError";
 
 }  // namespace

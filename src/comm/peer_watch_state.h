@@ -1,5 +1,5 @@
 #pragma once
-// What the threads of a PeerWatch share; for peer_watch*.cpp alone.
+// State that the threads of a PeerWatch share; for peer_watch*.cpp alone.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

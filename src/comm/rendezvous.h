@@ -1,6 +1,6 @@
 #pragma once
-// The rendezvous of a run's ranks: a key-value store that all of them share, and what they exchange
-// through it before the first collective.
+// The rendezvous of a run's ranks: a key-value store that all of them share, and the values they
+// exchange through it before the first collective.
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

@@ -7,8 +7,8 @@
 
 namespace tg {
 
-// When a wait is worth a line: longer than ranks of a normal start take, and early enough that
-// nobody wonders yet.
+// When a wait is logged: later than ranks of a normal start take, and early enough to answer the
+// user's question.
 struct NoticeTimes {
   std::chrono::milliseconds first{3000}, again{30000};
 };

@@ -11,13 +11,12 @@
 namespace tg {
 
 // Runs `train_gpt [COMMAND] [ARGUMENT]...`; without a command it trains. A command receives its
-// arguments as a program would: argv[0] is its name. Errors: usage for an unknown command, naming
-// the nearest; those of the command.
+// arguments as a program would: argv[0] is its name. Throws Error(usage) for an unknown command,
+// naming the nearest, and what the command throws.
 void run_command(int argc, const char* const* argv);
 
 // `train_gpt [train] [--config FILE]... [--SETTING VALUE]...`; --help and --version print and
-// return. Each rank of a run calls it. Errors: those of the settings, of the rendezvous and of
-// train().
+// return. Each rank of a run calls it. Throws what the settings, the rendezvous and train() throw.
 void train_command(int argc, const char* const* argv);
 
 // Eval's own flags.
@@ -52,9 +51,9 @@ struct EvalOptions {
 };
 
 // `train_gpt eval --init-from MODEL [--SETTING VALUE]...`: logs every score of a trained model.
-// Each rank of several calls it. Errors: those of parse_model_command and join_ranks; those of the
-// model's file (config, where it does not fit the settings), the data and the tokenizer; bad_data
-// (the audit's counts differ); of test-time training those of TttStateFiles, and stopped.
+// Each rank of several calls it. Throws what parse_model_command, join_ranks and reading the model
+// (config if it does not fit the settings), the data and the tokenizer throw; Error(bad_data) if
+// the audit's counts differ; in test-time training what TttStateFiles throws, and stopped.
 void eval_command(int argc, const char* const* argv);
 
 // Quantize's own flags.
@@ -74,9 +73,9 @@ struct QuantizeOptions {
 };
 
 // `train_gpt quantize --init-from MODEL --out FILE [--calibrate DATA [--bits N]] [--SETTING VALUE]
-// ...`: writes the artifact of a raw model and logs its sizes. Errors: those of parse_model_command
-// and join_alone; usage (no --out, ARTIFACT=none, MODEL is an artifact, ARTIFACT=gptq and
-// --calibrate one without the other); those of the model's file and of the data; cannot_create, io.
+// ...`: writes the artifact of a raw model and logs its sizes. Throws what parse_model_command,
+// join_alone and reading the model and the data throw; Error: usage (no --out, ARTIFACT=none, MODEL
+// is an artifact, ARTIFACT=gptq and --calibrate one without the other); cannot_create, io.
 void quantize_command(int argc, const char* const* argv);
 
 // Sample's own flags.
@@ -112,14 +111,14 @@ struct SampleOptions {
 };
 
 // `train_gpt sample --init-from MODEL --prompt TEXT [--SETTING VALUE]...`: prints the prompt and
-// the text that the model continues it with, as it is drawn, and on standard error the tokens per
-// second. Errors: those of parse_model_command and join_alone; usage (no prompt, one that the
-// tokenizer cannot encode, no tokenizer or, for the end of a document, none with BOS); config (its
-// size); those of the model's file; io.
+// the model's continuation, as it is drawn, and on standard error the tokens per second. Throws
+// what parse_model_command, join_alone and reading the model throw; Error: usage (no prompt, one
+// that the tokenizer cannot encode, no tokenizer or, for the end of a document, none with BOS);
+// config (the tokenizer's size); io.
 void sample_command(int argc, const char* const* argv);
 
 // `train_gpt inspect [--quantization [--artifact FILE]] [--weights raw|ema] MODEL`: prints
-// inspect_text. Errors: usage, those of inspect_text, io (standard output).
+// inspect_text. Throws Error: usage, io (standard output), and what inspect_text throws.
 void inspect_command(int argc, const char* const* argv);
 
 // Inspect's own flags.
@@ -129,10 +128,10 @@ struct InspectOptions {
   WeightsChoice weights = WeightsChoice::automatic;
 };
 
-// What a model's file or checkpoint is, and of each tensor its name, dtype, shape, elements, bytes,
-// and the minimum, maximum and root mean square of its finite elements; totals by dtype; what
-// `options` ask for; the settings in the config.json of its run, if that is there. Errors: those of
-// find_model() and of reading it; usage (`quantization` of an artifact); missing_input (no
+// Describes a model's file or checkpoint: per tensor name, dtype, shape, elements, bytes, and the
+// minimum, maximum and root mean square of its finite elements; totals by dtype; what `options`
+// request; the settings in its run's config.json, if there is one. Throws what find_model() and
+// reading the model throw; Error: usage (`quantization` of an artifact); missing_input (no
 // config.json, with `artifact`).
 std::string inspect_text(const std::string& path, const InspectOptions& options = {});
 
@@ -148,8 +147,8 @@ struct ExportOptions {
 };
 
 // `train_gpt export --hf DIR --init-from MODEL [--SETTING VALUE]...`: writes the model to a folder
-// for transformers, and a line on standard output. Errors: those of parse_model_command and of the
-// model's file; usage (no DIR); cannot_create (DIR is not empty or cannot be created), io.
+// for transformers, and a line on standard output. Throws what parse_model_command and reading the
+// model throw; Error: usage (no DIR); cannot_create (DIR is not empty or cannot be created), io.
 void export_command(int argc, const char* const* argv);
 
 // Report's own flags.

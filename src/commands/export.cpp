@@ -82,10 +82,10 @@ void make_empty_folder(const std::string& folder) {
 // Writes the weights of INIT_FROM (safetensors, torch.save or artifact), in fp32, to a folder that
 // transformers' AutoModelForCausalLM.from_pretrained(trust_remote_code=True) reads: config.json,
 // generation_config.json, model.safetensors ("model." and the unbanked names), the file of hf/ that
-// computes the recipe's model and, unless TOKENIZER_PATH is empty, that file, a SentencePiece model
-// as tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
-// matter. Returns what it wrote, in one line. Errors: cannot_create (`folder` is not empty or
-// cannot be created), io, those of trained_model.
+// computes the recipe's model and, unless TOKENIZER_PATH is empty, the tokenizer, a SentencePiece
+// model as tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
+// matter. Returns a line about what it wrote. Throws Error: cannot_create (`folder` is not empty or
+// cannot be created), io; and what trained_model throws.
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
   const auto spec = model_spec(settings);

@@ -7,9 +7,10 @@
 
 namespace tg {
 
-// As the files of hf/ read it: the model's settings in lower case, train_seq_len, bos_id where the
-// smear gate reads it. `module`: which of these files has its classes. Wants BOS_ID as
-// resolve_bos_id() leaves it, and ROPE_LONGEST as resolve_rope_longest() does.
+// Returns the config.json that the files of hf/ read: the model's settings in lower case,
+// train_seq_len, and bos_id if the gated smear reads it. `module`: the file of hf/ with its
+// classes. Precondition: BOS_ID and ROPE_LONGEST are resolved (resolve_bos_id,
+// resolve_rope_longest).
 nlohmann::json hf_config(const Settings& settings, const std::string& module);
 
 // Whether export or, of such a model, transformers wrote it.

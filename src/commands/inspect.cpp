@@ -59,7 +59,7 @@ constexpr const char* help =
     "  --weights       of a checkpoint the weights as trained (raw) or their average (ema);\n"
     "                  without it the average where there is one\n";
 
-// Of what an artifact unpacks to; one of 16 MB unpacks to some 30.
+// Most bytes that an artifact may unpack to; one of 16 MB unpacks to some 30 MB.
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
 struct Contents {

@@ -25,7 +25,7 @@ struct Joined {
 // settings are checked. Errors: usage and config (settings, launch, machine), unavailable.
 Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::vector<std::string>& notices = {});
-// The same for a command of one process. Errors: also usage, under a launcher of several.
+// join_ranks() for a command of one process. Also throws Error(usage) under a launcher of several.
 Joined join_alone(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::string& command);
 

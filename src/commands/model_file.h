@@ -13,9 +13,9 @@
 
 namespace tg {
 
-// The config.json of a run, or, in the same form, that of a model which export wrote for
-// transformers; JSON's `discarded` where it is no JSON. Nothing where there is no such file.
-// Errors: missing_input, io.
+// Reads the config.json of a run, or of a model that export wrote for transformers, in a run's
+// form; JSON's `discarded` if it is no JSON; nothing if there is no such file. Throws Error:
+// missing_input, io.
 std::optional<nlohmann::json> read_config(const std::string& path);
 
 // Gives `inputs` the settings of the model's run and the path of its config.json, or else what
@@ -24,11 +24,11 @@ std::optional<nlohmann::json> read_config(const std::string& path);
 // config (no run's config.json), bad_data (another model's).
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
 
-// The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of
-// the run's config.json come below --config files (see model_settings()); without one, a warning.
-// Prints `help`, `options` and the settings for --help, the versions for --version, and returns
-// nothing. Errors: those of parse_settings, find_model() and take_run_settings(); usage (no
-// INIT_FROM).
+// Parses the settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: the
+// run's config.json ranks below --config files (model_settings()); without one, a warning. Prints
+// `help`, `options` and the settings for --help, the versions for --version, and returns nothing.
+// Throws what parse_settings, find_model() and take_run_settings() throw; Error(usage) without
+// INIT_FROM.
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options = {});
@@ -36,8 +36,9 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
 // A flag that the command needs, such as "--out FILE". Errors: usage, unless `given`.
 void require_flag(bool given, std::string_view command, std::string_view flag);
 
-// The tokenizer of TOKENIZER_PATH; its vocabulary may be padded. `command`: for messages. Errors:
-// usage (no TOKENIZER_PATH), config (more pieces than VOCAB_SIZE), those of Tokenizer.
+// Opens the tokenizer of TOKENIZER_PATH; its vocabulary may be padded. `command`: for messages.
+// Throws Error: usage without TOKENIZER_PATH, config for more pieces than VOCAB_SIZE; and what
+// Tokenizer throws.
 Tokenizer open_tokenizer(const Settings& settings, std::string_view command);
 
 }  // namespace tg

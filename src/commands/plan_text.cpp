@@ -29,7 +29,7 @@ std::string attention_text(const Visit& visit, bool documents) {
 
 std::string visits_text(const Pass& pass, bool documents) {
   Table rows{{"visit", "block", "lanes", "skip from visit", "attention sees"}};
-  std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // visits, by slot
+  std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // calls, by slot
   std::int64_t before = 0;
   for (const auto& visit : pass.visits) {
     if (visit.keep_input) kept[static_cast<std::size_t>(*visit.keep_input)] = before;

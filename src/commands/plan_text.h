@@ -5,8 +5,8 @@
 
 namespace tg {
 
-// What a pass of the settings' model computes, stage by stage: its visits, each with its block,
-// lanes, skip and attention, and the parameters by kind.
+// Describes the computation of a pass, stage by stage: its layer calls, each with block, lanes,
+// skip and attention, and the parameters by kind.
 std::string plan_text(const Settings& settings);
 
 }  // namespace tg

@@ -49,7 +49,7 @@ std::string artifact_cell(const at::Tensor& matrix, const at::Tensor& stored) {
   return std::isfinite(error) ? fmt::format("{:.2f}", error) : "-";
 }
 
-// Of this name and shape; undefined where there is none.
+// Returns the tensor of this name and shape; undefined if there is none.
 at::Tensor find(const NamedTensors& tensors, const std::string& name, at::IntArrayRef shape) {
   const auto found = std::ranges::find(tensors, name, &NamedTensors::value_type::first);
   return found != tensors.end() && found->second.sizes() == shape ? found->second : at::Tensor();

@@ -30,9 +30,9 @@ constexpr const char* help =
     "DATA_PATH may be, best what the model was trained on.\n"
     "\n";
 
-// --bits: the clip at which the levels of so many bits round a normal distribution with the least
-// mean squared error (Max 1960), unless a setting says another. The defaults are those of files
-// that are to be small, whose widest levels are empty.
+// --bits: sets the clip at which levels of so many bits round a normal distribution with the least
+// mean squared error (Max 1960), unless a setting gives one. The defaults are for small files,
+// whose widest levels are empty.
 void set_bits(GptqConfig& gptq, const Origins& origins, std::int64_t bits) {
   constexpr double kSigmas[] = {1.224, 1.953, 2.474, 2.897, 3.272, 3.607, 3.918};
   gptq.matrix_bits = gptq.embed_bits = bits;

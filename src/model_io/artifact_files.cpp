@@ -77,7 +77,7 @@ Artifact artifact_of(const std::string& path) {
   const auto head = file.read(0, std::min<std::uint64_t>(file.size(), kHead));
   if (is_pergroup(head) || is_brotli_archive(head)) return Artifact::gptq;
   if (is_xz(head)) return begins_as_gptq(xz_begin(head, kHead)) ? Artifact::gptq : Artifact::int6;
-  // Of a header, where it is a safetensors file: may begin as zlib does.
+  // A safetensors file's header length may begin as zlib does.
   const auto length = number_at<std::uint64_t>(head);
   return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
 }

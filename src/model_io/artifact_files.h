@@ -15,8 +15,8 @@ namespace tg {
 // int8_zlib), with the model's record beside it. Errors: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
                                const Settings& settings, const std::string& path);
-// Writes what GPTQ has quantised, with the model's record beside it. Errors: also internal (a
-// number that fp16 does not hold), those of compress_lrzip() with COMPRESSOR=pergroup.
+// Writes GPTQ's quantised model, with its record beside it. Also throws Error(internal) for a
+// number that fp16 does not hold, and with COMPRESSOR=pergroup what compress_lrzip() throws.
 ArtifactWritten write_artifact(const GptqModel& model, const ModelRecord& record,
                                Compressor compressor, const std::string& path);
 

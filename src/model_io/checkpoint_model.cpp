@@ -20,7 +20,7 @@ namespace tg {
 
 namespace {
 
-// As RunState::visit() names them.
+// Names of RunState::visit().
 constexpr std::string_view kParameter = "parameter.", kAverage = "average.", kStage = "stage",
                            kFakeQuant = "fake_quant";
 
@@ -150,7 +150,7 @@ std::optional<ino_t> identity(const std::string& folder) {
   return status.st_ino;
 }
 
-// Another try may help: the files were those of a checkpoint that a run was replacing.
+// Returns whether another try may help: the files were of a checkpoint that a run was replacing.
 bool is_of_files(const Error& error) {
   return error.exit_code() == ExitCode::bad_data || error.exit_code() == ExitCode::missing_input ||
          error.exit_code() == ExitCode::io;

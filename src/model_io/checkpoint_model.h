@@ -20,8 +20,8 @@ struct CheckpointModel {
 // alone. Every byte is checked first. Errors: missing_input (no checkpoint, or its run removed it
 // meanwhile); bad_data; io; usage (`ema` of one without averages).
 CheckpointModel read_checkpoint_model(const std::string& folder, WeightsChoice choice);
-// Of the newest valid checkpoint in `root`; one that is damaged is skipped with a warning, one that
-// its run removes or replaces meanwhile is looked for again. Errors: as above.
+// Reads the model of the newest valid checkpoint in `root`. Skips a damaged one with a warning, and
+// looks again if the run removes or replaces it meanwhile. Throws as read_checkpoint_model() does.
 CheckpointModel read_newest_model(const std::string& root, WeightsChoice choice);
 
 }  // namespace tg

@@ -18,21 +18,20 @@ struct StoredModel {
   std::optional<ModelRecord> record;  // as stored with these very weights
 };
 
-// `model`, INIT_FROM's and no artifact. A line says which model was chosen in a folder, which
-// weights of a checkpoint, and what was taken off others' names. Errors: those of reading it.
+// Reads `model`, INIT_FROM's and no artifact. A line says which model was chosen in a folder, which
+// weights of a checkpoint, and what was taken off foreign names. Throws what reading it throws.
 StoredModel read_model(const Settings& settings, const ModelPath& model);
 
-// Sets the table to these weights of `path`: of all parameters or of those that are exported; the
-// matrices in banks or each by its own name, as in artifacts and for transformers. Errors: those of
-// copy_into().
+// Sets the table to the weights of `path`: all parameters or the exported ones; matrices in banks
+// or each by its own name, as in artifacts and for transformers. Throws what copy_into() throws.
 void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
                ExitCode misfit);
 
-// Sets the table to the model of INIT_FROM, of any kind, which is the same on every rank
-// (choose_model). A newest checkpoint is read by rank 0 for all ranks, since its run may remove it
-// before another one has, and so is an artifact of GPTQ. → the stored record, rank 0's on every
-// rank. Collective. Errors: those of find_model() and of reading it; `misfit`, naming the tensors
-// that do not fit; internal (a weight that is not finite).
+// Sets the table to INIT_FROM's model, of any kind, equal on every rank (choose_model). Rank 0
+// reads a newest checkpoint for all ranks, since its run may remove it before another rank has read
+// it, and GPTQ's artifacts. Returns the stored record, rank 0's on every rank. Collective. Throws
+// what find_model() and reading it throw; `misfit`, naming the tensors that do not fit;
+// Error(internal) for a weight that is not finite.
 std::optional<ModelRecord> load_model(const ParameterTable& table, const Settings& settings,
                                       Communicator& communicator, ExitCode misfit);
 

@@ -20,8 +20,8 @@ namespace tg {
 ParameterTable drawn_weights(const ModelSpec& spec, const Settings& settings,
                              const Machine& machine);
 
-// The same, then INIT_FROM's where it is set, by load_model(). Collective. Errors: those of
-// load_model(), bad_data where names or shapes differ.
+// Initial parameters, then INIT_FROM's if it is set, by load_model(). Collective. Throws what
+// load_model() throws; Error(bad_data) if names or shapes differ.
 ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
                                const Machine& machine, Communicator& communicator);
 
@@ -30,14 +30,14 @@ struct TrainedModel {
   ModelRecord record;  // inferred_record() where none is stored
 };
 
-// The trained model in INIT_FROM; multi-token heads that it does not have are zero. Collective.
-// Errors: those of load_model(); config, naming the tensors that do not fit.
+// Loads the trained model in INIT_FROM; multi-token heads that it does not have are zero.
+// Collective. Throws what load_model() throws; Error(config) naming the tensors that do not fit.
 TrainedModel trained_model(const ModelSpec& spec, const Settings& settings, const Machine& machine,
                            Communicator& communicator);
 
-// The same of a model that is no artifact, on `device`, with embedding tables in the dtype that the
-// file has them in, as they were in its run: what an artifact stores, whatever this machine
-// computes in. Errors: also usage (an artifact).
+// Loads a model that is no artifact on `device`, with embedding tables in the file's dtype, as in
+// its run: an artifact stores these, whatever this machine computes in. Throws as trained_model()
+// does, and Error(usage) for an artifact.
 TrainedModel stored_model(const Settings& settings, at::Device device);
 
 // Before a model is written or scored as the final one. The same on every rank. Errors: internal,

@@ -29,15 +29,16 @@ ModelPath find_model(const std::string& path, WeightsChoice weights);
 // folder of checkpoints: of final_model.2.pt and checkpoints.2, which a later run of the same
 // RUN_ID numbered aside, it is config.2.json.
 std::string file_beside(const std::string& weights, const std::string& name);
-// The same for a model of any kind: beside its file, or two levels up from a checkpoint.
+// Returns a file of the run of a model of any kind: beside its file, or two levels up from a
+// checkpoint.
 std::string file_of_run(const ModelPath& model, const std::string& name);
 
 // Errors: usage (an artifact).
 void require_unquantized(const ModelPath& model);
 
-// Sets INIT_FROM to the model that it stands for, which a line says, as rank 0 finds it: every rank
-// has the same one, though a run may go on meanwhile. Which checkpoint is the newest is found when
-// it is read. Collective. Errors: those of find_model().
+// Sets INIT_FROM to the model that it stands for, as rank 0 finds it, with a line: every rank has
+// the same model, though a run may go on meanwhile. The newest checkpoint is found when it is read.
+// Collective. Throws what find_model() throws.
 ModelPath choose_model(Settings& settings, Communicator& communicator);
 
 }  // namespace tg

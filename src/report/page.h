@@ -7,9 +7,9 @@ namespace tg {
 // The HTML file of these runs (an array of read_run()'s objects): style, script and numbers in one,
 // without anything from a network. Text of the runs cannot become markup.
 std::string report_page(const nlohmann::json& runs);
-// The same page, which asks its server for what has changed: `state` is ServedRuns' answer to
-// changes(0), and GET /changes?token=TOKEN&since=VERSION has the following ones; the page takes the
-// token from its own address.
+// Returns the page that asks its server for changes: `state` is ServedRuns' answer to changes(0),
+// and GET /changes?token=TOKEN&since=VERSION has the following ones; the page takes the token from
+// its own address.
 std::string live_report_page(const nlohmann::json& state);
 
 }  // namespace tg

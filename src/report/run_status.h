@@ -10,10 +10,10 @@ class RunStatus {
   // The next event.
   void add(const nlohmann::json& event);
 
-  // {"kind", "text"}, for a file that nobody has written to for `quiet_s`: the kind is "starting",
-  // "training", "scoring" (of the final weights), "ended" or "stopped" (with an exit code other
-  // than 0), or "silent", where one of the first three says nothing for unusually long; the text
-  // is "stopped at step 40, exit 75" or "training, no line for 3 min".
+  // Returns {"kind", "text"} for a file that was last written to `quiet_s` ago: the kind is
+  // "starting", "training", "scoring" (of the final weights), "ended", "stopped" (with an exit code
+  // other than 0), or "silent", if one of the first three is quiet for unusually long; the text is
+  // "stopped at step 40, exit 75" or "training, no line for 3 min".
   nlohmann::json as_json(double quiet_s) const;
   // The event `exit`, where nothing followed it; null: none.
   const nlohmann::json& exit() const { return exit_; }

@@ -11,9 +11,9 @@ namespace tg {
 
 class StepTables {
  public:
-  // Of the event `start`, what the following steps' own events do not say.
+  // Takes from the event `start` the defaults of fields that the steps' events may lack.
   void set_defaults(const nlohmann::json& start);
-  // Of the next `train` event.
+  // Adds the timing of the next `train` event.
   void add_timing(const nlohmann::json& event) { timing_ = event; }
   // Errors: bad_data, beginning with `place` (a step that is not above the one before).
   void add_train(const nlohmann::json& event, const std::string& place);

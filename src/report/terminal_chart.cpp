@@ -15,7 +15,7 @@ constexpr std::size_t kDotColumns = 2, kDotRows = 4;  // of a character
 
 constexpr std::size_t kLabel = 8;
 
-// A number in as many digits, up to four, as a label has room for.
+// Returns a number in as many digits, up to four, as fit in a label.
 std::string label_of(double value) {
   std::string text;
   for (int digits = 4; digits > 0; --digits) {

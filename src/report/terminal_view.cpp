@@ -55,7 +55,7 @@ std::string fitted(const std::string& line, std::size_t columns) {
   return text.substr(0, end) + std::string(std::min(columns, kDots), '.');
 }
 
-// The first and last step below the chart, of which the first alone where there is no room.
+// Returns the axis: the first and last step below the chart, or the first alone if both do not fit.
 std::string axis(double first, double last, std::size_t columns) {
   const auto begin = fmt::format("{:>{}}step {:.0f}", "", kLabel, first);
   const auto end = fmt::format("{:.0f}", last);
@@ -63,7 +63,7 @@ std::string axis(double first, double last, std::size_t columns) {
   return begin + fmt::format("{:>{}}", end, columns - begin.size());
 }
 
-// The same of a text of at most `most` lines, broken at spaces.
+// Breaks a text at spaces into at most `most` lines.
 std::vector<std::string> wrapped(std::string text, std::size_t columns, std::size_t most) {
   text = escaped(text, text.size());
   std::vector<std::string> lines;

@@ -50,7 +50,7 @@ struct LoopEnded {
   }
 };
 
-// Of the GPU, or on a CPU of the process.
+// Memory of the GPU, or on a CPU of the process.
 struct MemoryMeasured {
   static constexpr EventName kEvent{"memory", "end"};
 

@@ -1,7 +1,7 @@
 #pragma once
-// How an event says what it is in metrics.jsonl: its kEvent has the name, and its `visit` calls a
-// visitor with each field: name, value, rule and what docs/metrics.md says of it. Whatever writes,
-// reads or documents events goes by these.
+// Schema of the events in metrics.jsonl: an event's kEvent has the name, and its `visit` calls a
+// visitor with each field: name, value, rule and the text in docs/metrics.md. Writers, readers and
+// documentation of events go by these.
 #include <concepts>
 #include <cstdint>
 #include <map>
@@ -53,7 +53,7 @@ struct TypeOf<CountsByName> : std::integral_constant<FieldType, FieldType::count
 template <class T>
 struct TypeOf<std::optional<T>> : TypeOf<T> {};
 
-// Of a value that says by 0 or "" that there is none.
+// Rule of a value for which 0 or "" means none.
 template <class T>
 std::optional<T> if_any(const T& value) {
   return value == T{} ? std::nullopt : std::optional(value);

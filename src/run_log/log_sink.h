@@ -56,7 +56,7 @@ class LogSink {
   void operator()(const ArtifactWritten& event) const;
   void operator()(const RunEnded&) const {}  // an error has its line on standard error
 
-  // Of RunStarted, and of a command that scores.
+  // Lines of RunStarted, and of a command that scores.
   void tokenizer_lines(const TokenizerFacts& tokenizer) const;
   // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where RunStarted told
   // their peak.

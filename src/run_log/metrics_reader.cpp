@@ -39,7 +39,8 @@ struct Field {
   bool required;
 };
 
-// By event; those that share a name, as warnings do, have the fields of all.
+// Returns the fields by event name; events that share a name, as warnings do, have the fields of
+// all.
 std::map<std::string, std::vector<Field>, std::less<>> fields_of_events() {
   std::map<std::string, std::vector<Field>, std::less<>> events;
   for_each_event([&]<EventType E>(const E& event) {

@@ -69,7 +69,7 @@ struct RunStarted {
   std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
   std::string attention_kernel, kernels, device, compute_dtype;
   bool on_gpu = false;
-  std::string fp8;  // the products that are in FP8, as the setting names them; empty: none
+  std::string fp8;  // GEMMs in FP8, as the setting names them; empty: none
   std::string threads;
   double peak_flops = 0;  // of one rank's GPU, a second; 0: unknown
 

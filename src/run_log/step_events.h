@@ -70,7 +70,7 @@ struct StepTimed {
          optimizer_ms = 0;
   double val_ms = 0;  // validation since the step before
   double explicit_sync_ms = 0;
-  // Of a log line so many fields are the reference implementation's, and so many there are.
+  // Number of a log line's fields that are the reference implementation's, and of all.
   static constexpr std::size_t kReferenceFields = 8, kLineFields = 11;
   double data_wait_ms = 0, comm_ms = 0, host_ms = 0;
   double phases_ms = 0, step_ms = 0;

@@ -18,8 +18,8 @@ class TensorboardSink {
   TensorboardSink(const std::string& folder, const Settings& settings,
                   std::optional<std::int64_t> continues_at);
 
-  // An object of metrics.jsonl. Writes its numbers; beside those of `train` the learning rates,
-  // tokens a second and MFU that follow from them.
+  // Writes the numbers of an object of metrics.jsonl; beside `train` also the learning rates,
+  // tokens per second and MFU.
   void write(const nlohmann::json& event);
   // The folder was renamed.
   void renamed(const std::string& folder) { file_.renamed(folder); }
