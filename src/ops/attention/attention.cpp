@@ -32,7 +32,7 @@ bool can_run(AttentionKernel kernel, at::Device device, at::ScalarType dtype,
   return false;
 }
 
-// Of the scores of heads of `channels`; 0: of q's.
+// Returns the scale of scores of heads of `channels`; 0: q's channels.
 double scale_of(const at::Tensor& q, std::int64_t channels) {
   return 1 / std::sqrt(static_cast<double>(channels == 0 ? q.size(3) : channels));
 }

@@ -43,9 +43,9 @@ struct AttentionOptions {
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, const AttentionOptions& options = {});
 
-// The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
-// and v [B, T, KV, hd] → [B, S, heads, hd]; channels and window as in AttentionOptions. Flash
-// attention on a GPU in half precision, whatever ATTENTION says, else math.
+// Attention for the last S ≤ T positions' queries, without a gradient: q [B, S, heads, hd], k and v
+// [B, T, KV, hd] → [B, S, heads, hd]; channels and window as in AttentionOptions. FlashAttention on
+// a GPU in half precision, whatever ATTENTION says, else math.
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
                                     const at::Tensor& v_bthd, std::int64_t channels = 0,
                                     std::int64_t window = 0);

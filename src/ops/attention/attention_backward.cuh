@@ -1,12 +1,11 @@
 #pragma once
-// The kernel of attention_backward_hopper.h. A CTA has blocks of 128 keys, whose gradients stay in
-// registers while all queries that see them pass by, those of every query head of the keys' head in
-// turn. Each of two consumer warpgroups has 64 keys. Scores are computed transposed, keys by
-// queries: so the probabilities and their gradients are, in registers, operand A of the products
-// that give dV and dK. For dQ, whose sum is over all keys, the warpgroups exchange the gradients of
-// the scores in shared memory, and each hands over a half of the block's term, which a warp of its
-// own brings to global memory. It computes that of the queries before while it has those of now, so
-// that neither waits for the other.
+// The kernel of attention_backward_hopper.h. A CTA owns blocks of 128 keys, whose gradients stay in
+// registers while the tiles of all queries that see them are processed, for each query head of the
+// keys' head in turn. Each of two consumer warpgroups has 64 keys. Scores are computed transposed,
+// keys by queries, so that the probabilities and their gradients are, in registers, operand A of
+// the GEMMs for dV and dK. dQ sums over all keys: the warpgroups exchange the gradients of the
+// scores in shared memory, and each stores half of the block's term, which a warp of its own copies
+// to global memory. dQ of tile i − 1 overlaps S and dP of tile i.
 #include <cmath>
 
 #include "ops/attention/attention_backward_producer.cuh"
@@ -73,7 +72,7 @@ class Consumer {
 
  private:
   static constexpr int queries = kQueries<head_dim>;
-  // Whether 16 rows of a tile's scores' gradients hold those of 16 keys.
+  // Whether 16 rows of a tile's scores' gradients can hold 16 keys' gradients.
   static constexpr bool stages_in_d_scores = queries >= 2 * head_dim;
   using Scores = WgmmaAccumulators<queries>;          // of 64 keys
   using KeyGradient = WgmmaAccumulators<head_dim>;    // of 64 keys
@@ -84,9 +83,9 @@ class Consumer {
     if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
   }
 
-  // A warpgroup begins a tile when the other has its exponentials, the second with those of this
-  // tile, the first with those of the tile before: so one computes them while the other's products
-  // are on the tensor cores.
+  // A warpgroup begins a tile when the other has its exponentials: the second waits for the first's
+  // of this tile, the first for the second's of the tile before. So one computes exponentials while
+  // the other's GEMMs are on the tensor cores.
   __device__ void wait_for_turn() const {
     mbarrier_wait(shared_.turn[warpgroup_], tile_ % 2 ^ (warpgroup_ == 0));
   }
@@ -152,8 +151,8 @@ class Consumer {
     wgmma_commit();
   }
 
-  // Before which queries, counted from the block's first key, keys are seen: those of this thread's
-  // two rows, and the first one of the block.
+  // Finds the queries, counted from the block's first key, before which keys are visible: for this
+  // thread's two rows, and for the block's first row.
   __device__ void find_limits(int sequence, int first_key) {
     const auto limit_of = [&](int key) {
       return visible_until(shape_, work_, sequence, first_key + key) - first_key;
@@ -161,7 +160,7 @@ class Consumer {
     block_limit_ = limit_of(0);
     for (int half = 0; half < 2; ++half) row_limits_[half] = limit_of(row() + half * 8);
   }
-  // Of the accumulators, the first of the thread's two.
+  // Returns the first of the thread's two rows of the accumulators.
   __device__ int row() const {
     return warpgroup_ * kWarpgroupKeys + thread_ / kWarp * 16 + thread_ % kWarp / 4;
   }
@@ -211,15 +210,16 @@ class Consumer {
     }
   }
 
-  // Until this warp may write to its rows of this tile's scores' gradients: the products that give
-  // dQ do not read them any more, nor do its own stores of keys' gradients.
+  // Waits until this warp may write to its rows of this tile's scores' gradients: the GEMMs for dQ
+  // no longer read them, nor do its own stores of keys' gradients.
   __device__ void wait_for_d_scores() const {
     if (stages_in_d_scores && thread_ % kWarp == 0) tma_store_wait_read<0>();
     mbarrier_wait(shared_.d_scores_empty[tile_ % 2], tile_ / 2 % 2 ^ 1);
     __syncwarp();
   }
 
-  // The products with this tile of queries are done, and the gradients of its scores are stored.
+  // Signals that the GEMMs with this tile of queries are done, and the gradients of its scores are
+  // stored.
   __device__ void release(int stage) {
     d_v_.fence();
     d_k_.fence();
@@ -230,8 +230,9 @@ class Consumer {
     arrive(shared_.d_scores_full[tile_ % 2]);
   }
 
-  // Of the tile before: [64 queries, 64 channels] = its scores' gradients, transposed, times the
-  // keys. With two columns of queries a warpgroup has one of them, else one of the channels'.
+  // Starts the GEMM for dQ of the tile before: [64 queries, 64 channels] = its scores' gradients,
+  // transposed, times the keys. With two columns of queries a warpgroup computes one of them, else
+  // one column of channels.
   __device__ void start_d_q(QueryGradient& d_q) const {
     const int buffer = (tile_ - 1) % 2;
     mbarrier_wait(shared_.d_scores_full[buffer], (tile_ - 1) / 2 % 2);
@@ -281,8 +282,8 @@ class Consumer {
     staged_ = -1;
   }
 
-  // Each warp by itself, through its rows of the scores' gradients that come next, where both have
-  // room, since the terms of dQ before are still on their way; else through those of dQ.
+  // Stores each warp's keys' gradients through its next rows of the scores' gradients, if both fit
+  // there, since the terms of dQ before are still in flight; else through the rows of dQ.
   __device__ void store_key_gradients(int sequence, int kv_head, int block) const {
     const int key = block * kKeys + warp() * 16;
     if constexpr (stages_in_d_scores) {

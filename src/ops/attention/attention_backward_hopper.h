@@ -14,7 +14,7 @@ struct AttentionShape {
   float scale;  // of q·kᵀ
 };
 
-// Of tokens' heads [B·T, heads or KV, head_dim].
+// Tensors of tokens' heads [B·T, heads or KV, head_dim].
 struct AttentionTensors {
   HeadVectors q, k, v;
   HeadVectors out, d_out;

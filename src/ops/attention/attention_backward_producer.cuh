@@ -1,7 +1,7 @@
 #pragma once
-// Of the kernel of attention_backward.cuh: what a CTA has in shared memory, which blocks of keys
-// are its own, in which order the tiles of queries that see them pass by, the producer, which loads
-// both, and the writer of dQ's sums.
+// Parts of the kernel of attention_backward.cuh: the shared memory of a CTA, its blocks of keys,
+// the order of the tiles of queries that see them, the producer, which loads both, and the writer
+// of dQ's sums.
 #include <algorithm>
 
 #include "ops/attention/query_sum.cuh"
@@ -33,7 +33,7 @@ constexpr int kWarpSum = kQuerySumPiece, kSum = kWarpSum * kConsumerWarps;
 constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
 constexpr float kLog2E = 1.4426950408889634f;
 
-// Queries at a time: as many as the registers have room for.
+// Queries of a tile: as many as fit in the registers.
 template <int head_dim>
 constexpr int kQueries = head_dim == 64 ? 128 : 64;
 
@@ -60,9 +60,9 @@ struct Maps {
   CUtensorMap q, k, v, d_out;
   CUtensorMap d_k, d_v;
 };
-// Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
-// out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
-// next_unit: how many units were taken; null: they are dealt. visible_until: as AttentionTensors'.
+// Workspaces. Rows [B, heads, padded_len]: log2(e)·logsumexp, and delta, rowsum(dO ∘ O). q_sum: see
+// query_sum.cuh. q_begun: whether each of its tiles has its first term. next_unit: number of units
+// taken; null: units are dealt. visible_until: as in AttentionTensors.
 struct Work {
   float *logsumexp, *delta, *q_sum;
   int *q_begun, *next_unit;
@@ -90,13 +90,13 @@ struct KeyBlocks {
     return {of, pairs <= ctas ? pairs : blocks};
   }
   __host__ __device__ bool paired() const { return units < blocks || blocks == 1; }
-  // Of the launch.
+  // Returns the CTAs of the launch.
   __host__ int ctas(int most) const {
     return std::min(count, units <= most ? most / units * units : most);
   }
 
-  // visit(KV head, counted over all sequences, block) for those of this CTA. Where units are taken,
-  // next() is the one after.
+  // Calls visit(KV head, counted over all sequences, block) for this CTA's units. If units are
+  // taken, next() returns the next one.
   template <typename Next, typename Visit>
   __device__ void for_each(bool taken, Next next, Visit visit) const {
 #pragma unroll 1
@@ -113,11 +113,11 @@ struct KeyBlocks {
   }
 };
 
-// Tiles of queries in the order in which they pass by a block of keys: those of the block's own
-// tokens, then those of the later half of the sequence, then the ones between. The first are where
-// a sum of dQ begins: their terms are stored, and no other block adds to them before. So dQ's sums
-// need no zeros. A block waits for later ones alone, which the pairs begin with: so every wait
-// ends, and hardly a CTA does wait.
+// Tiles of queries in the order in which a block of keys processes them: the block's own tokens,
+// then the later half of the sequence, then the ones between. A sum of dQ begins with the block's
+// own tokens: these terms are stored, and no other block adds to them before, so that dQ's sums
+// need no zeros. A block waits for later blocks alone, with which the pairs begin: every wait ends,
+// and a CTA hardly ever waits.
 struct QueryTiles {
   int first, own, later, end;  // own: how many are of the block's tokens
 
@@ -214,16 +214,16 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
         load_rows<T, head_dim>(shared.d_out[stage], queries, maps.d_out, head, row, sequence,
                                d_out_full);
         bulk_load(shared.delta[stage], work.delta + stats, row_bytes, d_out_full);
-        // The first queries' memory is free before that of the keys.
+        // The memory of the first queries is free before the keys'.
         if (n == 0 && head == kv_head * group) load_keys();
       }
     }
   });
 }
 
-// Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
-// queries and tells the other CTAs, and adds to others once they are begun; adds to all where units
-// are taken.
+// Adds the consumers' terms of dQ to its sums in global memory: stores the first terms, of a
+// block's own queries, and signals the other CTAs; adds other terms once the sums are begun; adds
+// all terms if units are taken.
 template <bool limited, typename T, int head_dim>
 __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {

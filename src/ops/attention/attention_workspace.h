@@ -4,7 +4,7 @@
 
 namespace tg {
 
-// Of q [B, T, heads, hd] and k [B, T, KV, hd], as attention_backward() takes them.
+// Returns the shape of q [B, T, heads, hd] and k [B, T, KV, hd], as attention_backward() takes it.
 inline cuda::AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k,
                                             double scale) {
   const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
@@ -17,7 +17,7 @@ inline cuda::AttentionShape attention_shape(const at::Tensor& q, const at::Tenso
           .scale = static_cast<float>(scale)};
 }
 
-// The memory that attention_backward() wants beside its results.
+// Workspace of attention_backward() beside its results.
 struct AttentionWorkspace {
   at::Tensor row_stats, q_sum, q_begun, next_unit;
 

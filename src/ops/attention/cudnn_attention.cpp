@@ -22,7 +22,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using fe::graph::Tensor_attributes;
 
-// Of the graph's tensors.
+// Ids of the graph's tensors.
 enum Id : std::int64_t { q_id = 1, k_id, v_id, y_id, stats_id, lengths_id };
 constexpr std::int64_t offsets_of(std::int64_t id) {
   return 100 + id;
@@ -146,7 +146,7 @@ const Plan& plan_of(const Problem& problem) {
   return plans.emplace(problem, std::move(plan)).first->second;
 }
 
-// The offsets with empty segments behind them, so that batches of like numbers share a plan.
+// Returns the offsets followed by empty segments, so that batches of similar numbers share a plan.
 at::Tensor document_offsets(const Documents& documents, std::int64_t tokens) {
   const auto segments = documents.offsets.numel() - 1;
   const auto empty = rounded_segments(segments) - segments;

@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// Documents in rows of tokens [B, T]: attention sees those of the own one alone. None is in two
+// Documents in rows of tokens [B, T]: attention sees its own document alone. No document spans two
 // rows.
 struct Documents {
   // [count + 1] int32: the first token of each, of all B·T, and B·T. There may be empty ones.
@@ -18,8 +18,8 @@ struct Documents {
 // → on `device`, for which nothing waits.
 Documents documents_in(const at::Tensor& starts, at::Device device);
 
-// The same where `offsets` are known, on their device, by work that can be captured: one begins
-// with each of B rows of T.
+// documents_in() for known `offsets`, on their device, by work that can be captured: a document
+// begins with each of B rows of T.
 Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_t seq_len,
                        std::int64_t longest);
 

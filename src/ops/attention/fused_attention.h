@@ -13,7 +13,7 @@ at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
 // (use_attention), and a gradient wanted, since else nothing differs.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
-// Of any of them, as autograd is now.
+// Returns whether any input requires a gradient, as autograd is now.
 bool wants_gradient(const at::Tensor& q_bthd, const at::Tensor& k_bthd, const at::Tensor& v_bthd);
 
 }  // namespace tg

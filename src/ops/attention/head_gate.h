@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// The gradient of a gate's x on its way from exclusive attention's backward kernel, past autograd,
-// to that of the QKV projection, which has the same x and adds it in place. Saves a gradient that
-// is zero but for a few channels, and a sum.
+// The gradient of a gate's x, passed beside autograd from exclusive attention's backward kernel to
+// the QKV projection's, which has the same x and adds it in place. Saves a gradient that is zero
+// but for a few channels, and a sum.
 struct HeadGateGradient {
   at::Tensor of_x;  // [B·T, w] fp32, where x is scaled by row times the scale
 };

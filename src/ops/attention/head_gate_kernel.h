@@ -3,11 +3,11 @@
 
 namespace tg::cuda {
 
-// Of the gates that kernels compute: the window, and heads·window, since a block has a sum for each
-// weight and warp in shared memory.
+// Limits of the gates that kernels compute: the window, and heads·window, since a block has a sum
+// for each weight and warp in shared memory.
 constexpr int kMaxGateWindow = 16, kMaxGateWeights = 1024;
 
-// Of each token t and head h, range·σ(scale·row_scale[t]·Σ_j weight[h, j]·x[t, j]) over the
+// Gates of each token t and head h: range·σ(scale·row_scale[t]·Σ_j weight[h, j]·x[t, j]) over the
 // `window` first columns j of x (ops/attention/head_gate.h).
 struct HeadGateTensors {
   const void* x;  // [tokens, window], of the kernel's dtype; null: there is no gate

@@ -44,9 +44,9 @@ __device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
   return sum;
 }
 
-// A query head's gain, kept away from 0: where only the scaled queries are saved, in T, backward
+// A query head's gain, kept away from 0: if only the scaled queries are saved, in T, backward
 // divides by it. Scores with a gain of 1e-20 are 0 all the same; with 2^-14, the smallest at which
-// fp16 holds normalised queries to its own precision, they are below that of scores of 1.
+// fp16 holds normalised queries to its own precision, they are below the precision of scores of 1.
 template <typename T>
 __device__ inline float nonzero_gain(float gain) {
   constexpr float least = std::is_same_v<T, __half> ? 0x1p-14f : 1e-20f;

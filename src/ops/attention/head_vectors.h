@@ -46,7 +46,7 @@ inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   return {const_data(x_bthd), token_stride(x_bthd), x_bthd.stride(2)};
 }
 
-// Of attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
+// Returns the shape of attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
 inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tensor& v) {
   return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
           .heads = static_cast<int>(y.size(2)),
@@ -54,7 +54,7 @@ inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tenso
           .head_dim = static_cast<int>(y.size(3))};
 }
 
-// Of a QKV projection [B, T, (heads + 2·KV)·hd].
+// Returns the shape of a QKV projection [B, T, (heads + 2·KV)·hd].
 inline cuda::QkvShape qkv_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
                                 std::int64_t kv_heads, std::int64_t channels) {
   const auto head_dim = qkv.size(2) / (heads + 2 * kv_heads);

@@ -186,10 +186,9 @@ __device__ Pack<T> rounded_query_sum(const QkvShape& shape, const QkNormRopeUpst
   return Pack<T>::rounded(x);
 }
 
-// With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
-// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`:
-// qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy −
-// y·dg/channels)).
+// With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy), dg =
+// n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`: qkv
+// has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/channels)).
 template <typename T, int lanes, bool rotated, bool copies, bool sums_q>
 __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream, void* d_qkv,

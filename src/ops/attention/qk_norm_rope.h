@@ -19,7 +19,7 @@ struct QkvInputs {
   bool value_residual = false;
   at::Tensor first_v = {};       // [B, T, KV, hd], of the previous layer; undefined in the first
   at::Tensor first_weight = {};  // [] fp32, of first_v; the layer's own is in the projection
-  // Of a head, where the others are padding, zero everywhere: what rms_norm's mean is over. 0: all.
+  // Channels of a head that rms_norm averages; the others are padding, zero everywhere. 0: all.
   std::int64_t channels = 0;
 };
 
@@ -31,7 +31,7 @@ struct Qkv {
   at::Tensor exclusive_v;
   at::Tensor first_v;           // for the next layer; undefined without a value residual
   QueryGradientPtr q_gradient;  // where causal_attention() may leave q's gradient
-  // Where it may leave that of a gate by the projection's input.
+  // Receives the gradient of a gate on the projection's input.
   HeadGateGradientPtr gate_gradient{};
 };
 
@@ -45,13 +45,13 @@ struct Qkv {
 // most 512 bytes.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
-// For qkv_proj_norm_rope(). The first: whether the kernels support these inputs, x [B, T, …]. The
-// second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, `qkv`
-// has the result already, but for a gain kept away from 0, and these are row_scale/rms of q and k;
-// undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain projection in
-// both cases; with row_scale [B, T] fp32 (NormedInput) that of the unscaled one. With
-// `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
-// and in bf16 only where an embedding's is a part of it.
+// For qkv_proj_norm_rope(). The first returns whether the kernels support these inputs, x [B, T,
+// …]. The second computes qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is
+// defined, `qkv` has the result already, except for a gain kept away from 0, and these are
+// row_scale/rms of q and k; undefined: qkv is the plain projection. The gradient of `qkv` is the
+// plain projection's in both cases; with row_scale [B, T] fp32 (NormedInput) the unscaled
+// projection's. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
+// and in bf16 only if it includes an embedding's gradient.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,

@@ -16,9 +16,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// → the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k. The gradient
-// that it gets from fused_qk_norm_rope(), which those of `in` get theirs from, is that of the plain
-// x·weightᵀ.
+// Returns the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k. Its
+// incoming gradient, from fused_qk_norm_rope(), is the plain x·weightᵀ's; that also gives `in` its
+// gradients.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   // `normed`: x, with its rounding or the scale of its rows.
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
@@ -81,7 +81,7 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
     return qk_norm_rope(linear(x, weight), in, table);
   [[maybe_unused]] const bool scaled = x.form() == NormedForm::scaled_by_row;
   assert(!scaled || kernel == Kernel::hopper);
-  assert(!scaled || !in.value_embedding.defined());  // whose gradient is that of v, unscaled
+  assert(!scaled || !in.value_embedding.defined());  // its gradient is v's, unscaled
   // Else autograd would not call backward, which adds the weight's gradient.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
   const auto rows = x.contiguous();

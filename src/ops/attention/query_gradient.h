@@ -5,8 +5,8 @@
 
 namespace tg {
 
-// The gradient of q on its way from attention's backward kernel to that of qk_norm_rope, past
-// autograd, whose gradient is then undefined: sums in fp32 (query_sum.cuh), which the second rounds
+// The gradient of q, passed beside autograd from attention's backward kernel to qk_norm_rope's;
+// autograd's own gradient is then undefined. Sums in fp32 (query_sum.cuh), which the second rounds
 // as it reads them. Saves a pass over the heads.
 struct QueryGradient {
   at::Tensor sum;  // [B, heads, padded length, hd]

@@ -1,9 +1,9 @@
 #pragma once
 // dQ of attention as its backward kernel leaves it (attention_backward.cuh), in fp32 and in the
 // order of its accumulators: [B, heads, padded_len / 16, head_dim / 64] pieces of 16 queries and 64
-// channels, for heads of 128 in blocks of 64 queries, those of the first 64 channels first. Of such
-// a piece the accumulators 8·p + {0, 1, 4, 5} and 8·p + {2, 3, 6, 7} (hopper::WgmmaAccumulators) of
-// a lane are floats 4·lane and on of the runs 2·p and 2·p + 1 of 128.
+// channels; for heads of 128 in blocks of 64 queries, the first 64 channels' before the others'. In
+// a piece, a lane's accumulators 8·p + {0, 1, 4, 5} and 8·p + {2, 3, 6, 7}
+// (hopper::WgmmaAccumulators) are floats 4·lane and on of the runs 2·p and 2·p + 1 of 128.
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/kernels.cuh"
 

@@ -31,7 +31,7 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInp
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
                                   const HeadVectors& d_out, const ExclusiveGradients& out,
                                   Dtype dtype, Stream stream);
-// Of the backward kernel with a gate: each writes a row of partial sums.
+// Returns the blocks of the backward kernel with a gate: each writes a row of partial sums.
 int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
 
 }  // namespace tg::cuda

@@ -33,7 +33,7 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
   context.saved_data["gate_range"] = gate.range;
   context.saved_data["gate_x_gradient"] = in_capsule(gate.x_gradient);
   auto x = gate.x.tensor();
-  // Rows that are scaled by row the projection keeps as well; written ones, in FP8, nobody else.
+  // The projection keeps unscaled rows as well; materialized rows, in FP8, nobody else keeps.
   if (gate.defined() && gate.x.form() == NormedForm::written)
     x = x.detach().narrow(-1, 0, gate.weight.size(1)).contiguous();
   return {x, gate.x.row_scale(), gate.weight};

@@ -6,7 +6,8 @@ namespace tg {
 
 namespace {
 
-// A 64-bit value as the 32-bit integer of its low bits: what a wrapping int32 product holds.
+// Returns a 64-bit value as the 32-bit integer of its low bits, which is what a wrapping int32
+// multiplication gives.
 at::Tensor wrap_int32(const at::Tensor& value) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 31;
   return (value + kHalf).bitwise_and(2 * kHalf - 1) - kHalf;

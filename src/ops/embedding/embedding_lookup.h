@@ -4,8 +4,8 @@
 namespace tg {
 
 // y = table[ids]. table [V, D], ids [...] int64 in [0, V) → [..., D] in the table's dtype. The
-// table's gradient is embedding_gradient(); with `gradient` it accumulates there as below, and
-// autograd gets none.
+// table's gradient is embedding_gradient(); with `gradient` it accumulates there as
+// accumulate_embedding_gradient() does, and autograd gets none.
 at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids,
                             const at::Tensor& gradient = {});
 
@@ -13,8 +13,8 @@ at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids,
 // [..., D] of the rows looked up at ids [...]: row v is the sum of dy over the positions with id v,
 // zero if there are none. On a GPU summed in a fixed order.
 at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab);
-// The same added to `gradient` [at least vocab, D], contiguous, in fp32 (fp64 for fp64); no row is
-// touched whose id does not occur.
+// Adds embedding_gradient() to `gradient` [at least vocab, D], contiguous, in fp32 (fp64 for fp64);
+// rows of ids that do not occur are not touched.
 void accumulate_embedding_gradient(const at::Tensor& gradient, const at::Tensor& dy,
                                    const at::Tensor& ids);
 

@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// Adds to each position a share of the one before, within a document:
+// Adds to each position a gated multiple of the one before, within a document:
 //   y_t = x_t + λ·σ(w·x_t[:W])·x_{t−1}
 // for t ≥ 1 where ids_t is not `bos_id`; elsewhere y_t = x_t.
 struct SmearGate {

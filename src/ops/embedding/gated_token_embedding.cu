@@ -3,7 +3,7 @@
 //   x_t = e_t + s_t·e_{t−1}
 //   de_t = dx_t + s_{t+1}·dx_{t+1} + s_t·(1 − σ)·(dx_t·e_{t−1})·w
 //   dw = Σ s_t·(1 − σ)·(dx_t·e_{t−1})·e_t[:W],  dλ = Σ m_t·σ·(dx_t·e_{t−1})
-// Backward goes from later positions to earlier ones, so that of the next one only s·dx is kept.
+// Backward goes from later positions to earlier ones, so that it keeps only s·dx of the next one.
 #include "ops/embedding/token_rows.cuh"
 
 namespace tg::cuda {

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   }
 }
 
-// With r = x/rms(x) and share s: y_t = (1 − s)·r_t + s·r_{t−1}. Hence dr_t = (1 − s)·dy_t +
+// With r = x/rms(x) and s = σ(gate): y_t = (1 − s)·r_t + s·r_{t−1}. Hence dr_t = (1 − s)·dy_t +
 // s·dy_{t+1} and ds = Σ r_t·(dy_{t+1} − dy_t), where dy_{t+1} is zero after the end of the sequence
 // or of the document of t.
 template <typename T, int kPacks, Smeared kKind>

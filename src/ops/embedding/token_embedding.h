@@ -19,7 +19,7 @@ struct TokenEmbedding {
   at::Tensor bigram_btd;    // of `dtype`; undefined: no bigrams and no scale
   at::Tensor bigram_scale;  // []
   at::Tensor smear_gate_d;  // undefined: no smear()
-  // Of D, where the last ones are padding, zero everywhere: what rms_norm's mean is over. 0: all.
+  // Columns that rms_norm averages; the others are padding, zero everywhere. 0: all.
   std::int64_t channels = 0;
   std::optional<at::ScalarType> dtype{};  // of the result; by default the table's
   SmearGate gated_smear{};                // of gated_smear(); not beside smear_gate_d

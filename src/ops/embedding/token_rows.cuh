@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of ops/embedding/token_embedding.h share: a warp has one position in registers
-// and walks through consecutive ones.
+// Shared parts of the kernels of ops/embedding/token_embedding.h: a warp has one position in
+// registers and walks through consecutive ones.
 #include <type_traits>
 
 #include "ops/embedding/token_embedding_kernel.h"
@@ -127,7 +127,7 @@ void dispatch_row(const TokenEmbeddingArgs& args, Op op) {
   });
 }
 
-// Of gated_token_embedding.cu: with a smear gate, and all but the last step of backward.
+// Kernels of gated_token_embedding.cu: with a smear gate, and all but the last step of backward.
 void gated_forward(const TokenEmbeddingArgs& args, void* y, Stream stream);
 void gated_backward(const TokenEmbeddingArgs& args, const TokenEmbeddingGradients& gradients,
                     Stream stream);

@@ -16,11 +16,11 @@ namespace tg {
 
 constexpr std::int64_t kGemmWorkspaceBytes = 64 << 20;
 
-// Launches the GEMM on the current stream → false where LibTorch's call is to compute it: nothing
-// is chosen for a problem that is too small to gain or so large that the power limit decides, for
-// one of a k beyond 8,191, as a head's input gradient has, whose timing would raise training's peak
-// of memory, for one that is first met while a stream is captured, and where cublasLt has no
-// algorithm or memory has no room for the operands that are timed.
+// Launches the GEMM on the current stream. Returns false where LibTorch's call must compute it: for
+// a problem that is too small to gain or so large that the power limit decides; for k beyond 8,191,
+// as in a head's input gradient, whose timing would raise training's peak memory; for a problem
+// first met while a stream is captured; and where cublasLt has no algorithm or memory is too short
+// for the operands that are timed.
 bool launch_chosen(const GemmProblem& problem, const GemmTensors& tensors);
 
 }  // namespace tg

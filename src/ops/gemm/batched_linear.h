@@ -5,9 +5,9 @@
 
 namespace tg {
 
-// A matrix for each row of a batch [B, out, in], in the compute dtype, and where its gradient is
-// written: by every backward pass anew, so that nobody need clear it, and in its own dtype, with no
-// rounding to half precision.
+// A matrix for each row of a batch [B, out, in], in the compute dtype, and the place of its
+// gradient, which every backward pass overwrites, so that it need not be cleared, in its own dtype,
+// without rounding to half precision.
 struct BatchedWeight {
   at::Tensor value;
   at::Tensor gradient;   // [B, out, in]
@@ -24,8 +24,8 @@ struct BatchedWeight {
 // x [B, T, in] → scale·x_b·W_bᵀ of every row b [B, T, out].
 at::Tensor batched_linear(const at::Tensor& x_bti, const BatchedWeight& weight, double scale = 1);
 
-// y [B, T, …] with x_b·W_bᵀ added to its channels [first, first + out). Written over y, which must
-// be what nobody else reads and no operation has saved; autograd does not see that.
+// Returns y [B, T, …] with x_b·W_bᵀ added to its channels [first, first + out). Overwrites y, which
+// nothing else may read and no operation may have saved; autograd does not see that.
 at::Tensor add_batched_linear(const at::Tensor& y, std::int64_t first, const at::Tensor& x_bti,
                               const BatchedWeight& weight);
 

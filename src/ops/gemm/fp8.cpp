@@ -60,7 +60,7 @@ at::Tensor to_fp8(const at::Tensor& x_in, const Fp8Scaling& scaling) {
 
 namespace {
 
-// Of matrices [M, K] and [N, K] → [M, N]. `fast`: the tensor cores accumulate with 14 bits.
+// GEMM of matrices [M, K] and [N, K] → [M, N]. `fast`: the tensor cores accumulate with 14 bits.
 at::Tensor product(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                    const at::Tensor& scale_b, at::ScalarType dtype, bool fast) {
   const at::NoGradGuard no_grad;

@@ -24,9 +24,9 @@ __device__ inline float2 from_e4m3_pair(unsigned pair) {
   return __half22float2(__half2(halves));
 }
 
-// Raises *amax to the largest value of the warp. Bits of floats that are not negative are ordered
-// like the floats; those of a NaN are above all others, so that it is seen. `reads_first` spares
-// most of the atomics, since few warps raise the maximum, but a warp waits for the read.
+// Raises *amax to the largest value of the warp. Non-negative floats are ordered like their bits; a
+// NaN's bits are above all others, so that it is seen. `reads_first` saves most of the atomics,
+// since few warps raise the maximum, but a warp waits for the read.
 __device__ inline void raise_amax(float* amax, float value, bool reads_first = true) {
   const unsigned largest = __reduce_max_sync(0xffffffff, __float_as_uint(value));
   if (threadIdx.x % kWarp == 0 &&

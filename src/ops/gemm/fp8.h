@@ -15,8 +15,8 @@ inline constexpr double kFp8Max = 448, kE5m2Max = 57344;  // of e4m3, of e5m2
 // is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
-  // A gradient x and its rounding, where the backward pass that computed x wrote both for the
-  // product that reads it: autograd passes on x alone.
+  // A gradient x and its rounding, if the backward pass that computed x wrote both for the GEMM
+  // that reads it: autograd passes on x alone.
   struct Cached {
     at::Tensor x, rounded;
   };
@@ -65,8 +65,8 @@ void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
 cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
                        const cuda::Fp8Copy& copy = {});
 
-// Scales, uninitialised: fp32 of these sizes, each element at an address that is a multiple of 16
-// bytes, which cuBLAS wants of a product's scale.
+// Returns uninitialised scales: fp32 of these sizes, each element at an address that is a multiple
+// of 16 bytes, which cuBLAS requires of a GEMM's scale.
 at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device);
 
 // Matrices of a bank, all of one shape: value [n, out, in], transposed [n, in, out] if wanted, and

@@ -12,17 +12,16 @@ struct Fp8Copy {
   float* amax = nullptr;
 };
 
-// Of a GEMM whose operands A and B are e4m3, times these scales; null: they are 16-bit. `copy` is
-// of its output.
+// Scales of a GEMM whose operands A and B are e4m3; null: they are 16-bit. `copy` is its output's.
 struct Fp8Gemm {
   const float *scale_a = nullptr, *scale_b = nullptr;
   Fp8Copy copy{};
 };
 
 // A transpose in FP8 has its rows interleaved: 16 rows r are in the order 0, 8, 1, 9, ..., 7, 15,
-// which is that of a warp's accumulators of wgmma. Both operands of a weight gradient's GEMM, which
-// sums over rows, have that order. → columns of the transpose of a matrix of so many rows; those
-// of no row are zero.
+// the order of a warp's accumulators of wgmma. Both operands of a weight gradient's GEMM, which
+// sums over rows, have that order. Returns the columns of the transpose of a matrix of so many
+// rows; columns without a row are zero.
 inline constexpr int kInterleavedRows = 16;
 constexpr std::int64_t fp8_interleaved(std::int64_t rows) {
   return (rows + kInterleavedRows - 1) / kInterleavedRows * kInterleavedRows;

@@ -7,8 +7,8 @@ namespace tg {
 
 namespace {
 
-// As LtGemm takes a matrix. Where rows are no multiples of 16 bytes, which TMA wants, other kernels
-// compute, with sums in other orders: these are left to LibTorch.
+// Returns whether LtGemm takes the matrix as it is stored. If rows are no multiples of 16 bytes,
+// which TMA requires, other kernels compute, with sums in other orders: these are left to LibTorch.
 bool is_stored(const at::Tensor& x) {
   return x.is_contiguous() && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 256 == 0 &&
          x.size(1) * x.element_size() % 16 == 0;

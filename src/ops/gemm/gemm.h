@@ -1,6 +1,6 @@
 #pragma once
-// Products of matrices. On a GPU those of half precision and of FP8 are computed by cublasLt with
-// an algorithm of our choice (algorithm_choice.h), where that has one; else by LibTorch.
+// GEMMs. On a GPU, in half precision and FP8, cublasLt computes them with an algorithm of our
+// choice (algorithm_choice.h), if there is one; else LibTorch does.
 #include "ops/gemm/gemm_problem.h"
 
 namespace tg {

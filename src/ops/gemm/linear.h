@@ -21,9 +21,9 @@ struct Weight {
 // x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM
 // itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
 // no intermediate is written. With `gradient`, x must require a gradient. Without, dW has the dtype
-// of `value`: that of an fp32 parameter is never rounded to half precision, where the sum over a
-// step's tokens would overflow in fp16. With `fp8`, x·Wᵀ and dx are products of FP8 operands; dW is
-// not.
+// of `value`: an fp32 parameter's gradient is never rounded to half precision, where the sum over a
+// step's tokens would overflow in fp16. With `fp8`, the GEMMs of x·Wᵀ and dx have FP8 operands;
+// dW's has not.
 at::Tensor linear(const NormedInput& x, const Weight& weight);
 
 // For autograd Functions with a weight. x as a matrix [rows, in]:

@@ -27,8 +27,8 @@ class LtGemm {
   // What the heuristic returns, the algorithm it thinks fastest first; where they split k, they add
   // the parts up in the workspace, in a fixed order.
   std::vector<LtAlgorithm> algorithms(int count, std::size_t workspace_bytes) const;
-  // Launches on the current stream → whether cublasLt accepts the algorithm, which may be that of a
-  // problem of another size. Other errors throw. `workspace` has the algorithm's bytes; undefined
+  // Launches on the current stream. Returns whether cublasLt accepts the algorithm, which may be of
+  // a problem of another size. Other errors throw. `workspace` has the algorithm's bytes; undefined
   // for none.
   bool launch(const LtAlgorithm& algorithm, const GemmTensors& tensors,
               const at::Tensor& workspace) const;

@@ -13,7 +13,7 @@ enum class NormedForm {
   written,
   scaled_by_row,  // the rows before the norm, and what each is to be multiplied by: the normed ones
                   // are never written, the GEMM scales the rows of its output
-  in_fp8,         // rounded for one FP8 product, and nothing else
+  in_fp8,         // quantized for one FP8 GEMM, and nothing else
 };
 
 // The normalised rows [..., D] that GEMMs read. Any tensor is one that is written.
@@ -28,8 +28,8 @@ class NormedInput {
   static NormedInput in_fp8(at::Tensor x, at::Tensor rounded);
 
   NormedForm form() const { return form_; }
-  // What autograd follows: the rows where they are written, else x, the rows before the norm. The
-  // gradient that x wants is that of the normed rows, where they are scaled by row times the scale.
+  // The tensor that autograd follows: materialized rows, else x, the rows before the norm, whose
+  // gradient is d(norm(x)) · row_scale with a deferred scale.
   const at::Tensor& tensor() const { return tensor_; }
   // What the GEMM scales its rows by, undefined: 1.
   const at::Tensor& row_scale() const { return row_scale_; }
@@ -40,9 +40,9 @@ class NormedInput {
   at::Tensor columns(std::int64_t first, std::int64_t count) const;
   // The rows in e4m3: as the norm has rounded them, with this scaling, or by a pass over them.
   at::Tensor rounded(const Fp8Scaling& scaling) const;
-  // The same, written.
+  // Returns the rows materialized.
   NormedInput written() const;
-  // The same as kernels read tensor(), by aligned_contiguous() of ops/kernels.h.
+  // Returns a copy whose tensor() kernels can read: aligned_contiguous() of ops/kernels.h.
   NormedInput contiguous() const;
   // As matrices [rows, D].
   NormedInput flat() const;

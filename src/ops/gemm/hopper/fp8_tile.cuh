@@ -10,7 +10,7 @@ inline OperandScales operand_scales(const Fp8Gemm& fp8) {
   return {fp8.scale_a, fp8.scale_b};
 }
 
-// Calls op(T{}, Operand{}), T being `dtype` and Operand that of A and B.
+// Calls op(T{}, Operand{}), T being `dtype` and Operand the dtype of A and B.
 template <typename Op>
 void dispatch_operand(const Fp8Gemm& fp8, Dtype dtype, Op op) {
   if (fp8.scale_a != nullptr) return op(__nv_bfloat16{}, __nv_fp8_e4m3{});

@@ -84,7 +84,7 @@ struct TensorMaps {
 __device__ inline int num_clusters() {
   return gridDim.x / kClusterSize;
 }
-// Of this cluster; the next is num_clusters() further.
+// Returns this cluster's first tile; the next is num_clusters() further.
 __device__ inline int first_tile() {
   return blockIdx.x / kClusterSize;
 }
@@ -102,7 +102,7 @@ __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
   return {(in_strip / width * kClusterSize + rank) * kBlockM, (first + in_strip % width) * block_n};
 }
 
-// Producer thread: loads A and B for all tiles of this CTA. Of B it loads only this CTA's share and
+// Producer thread: loads A and B for all tiles of this CTA. It loads only this CTA's part of B and
 // multicasts it to the cluster.
 template <bool n_major_b, typename Operand, typename Element, int block_n>
 __device__ void run_producer(SharedStorage<Operand, Element, block_n>& shared,
@@ -255,10 +255,10 @@ struct SubtileView {
   }
 };
 
-// Of FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row,
-// interleaved. load() and store() take `chunk` in steps of 4: a word for each of the four chunks,
-// with the thread's two rows of its first column in the low bytes, those of its second one in the
-// high ones.
+// FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row, interleaved.
+// load() and store() take `chunk` in steps of 4: a word for each of the four chunks, with the
+// thread's two rows of its first column in the low bytes and of its second column in the high
+// bytes.
 template <typename Element>
 struct SubtileView<Element, true> {
   Element* smem;

@@ -57,7 +57,7 @@ CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, r
   if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a tensor");
   return map;
 }
-// Of a matrix, for boxes of box_rows x 128 bytes.
+// Tensor map of a matrix, for boxes of box_rows x 128 bytes.
 template <typename T>
 CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
   return encode_tensor_map<T, 2>(matrix,
@@ -66,7 +66,7 @@ CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_r
                                  {kSwizzleBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)});
 }
 
-// Of C or D, for its subtiles.
+// Tensor map of C or D, for its subtiles.
 template <typename Element>
 CUtensorMap make_output_map(const void* matrix, int m, int n) {
   if constexpr (is_transposed<Element>)

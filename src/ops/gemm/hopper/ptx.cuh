@@ -87,7 +87,7 @@ __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int column,
       "l"(&tensor), "r"(column), "r"(row), "r"(smem_address(&full))
       : "memory");
 }
-// The same of a tensor of four dimensions, the contiguous one first.
+// Loads a box of a tensor of four dimensions, the contiguous one first.
 __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int x, int y, int z, int w,
                                 Barrier& full) {
   asm volatile(
@@ -138,7 +138,7 @@ __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row,
       "r"(column), "r"(row), "r"(smem_address(from))
       : "memory");
 }
-// The same of a tensor of four dimensions.
+// Stores a box of a tensor of four dimensions.
 __device__ inline void tma_store(const CUtensorMap& tensor, int x, int y, int z, int w,
                                  const void* from) {
   asm volatile(
@@ -193,7 +193,7 @@ __device__ inline void stmatrix_x4(void* row, const unsigned (&words)[4]) {
       "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
       : "memory");
 }
-// The same of transposed matrices: a lane's row is a column of what the words hold.
+// Loads transposed matrices: a lane's row is a column of the words' matrices.
 __device__ inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -254,7 +254,7 @@ struct WgmmaAccumulators {
   }
 };
 
-// Of asm in a function with WgmmaAccumulators d: its operands, and the registers %0 to %(n/2 - 1).
+// For asm in a function with WgmmaAccumulators d: its operands, and the registers %0 to %(n/2 - 1).
 #define TG_ACCUMULATORS4(i) \
   "+f"(d.values[i]), "+f"(d.values[i + 1]), "+f"(d.values[i + 2]), "+f"(d.values[i + 3])
 #define TG_ACCUMULATORS16(i) \
@@ -282,7 +282,7 @@ struct WgmmaAccumulators {
                "}, " operands "; }"                                                    \
                : TG_ACCUMULATORS##n:__VA_ARGS__                                        \
                : "memory")
-// Of T, fp16 or bf16.
+// For T fp16 or bf16.
 #define TG_WGMMA_16_BIT(n, T, ...)               \
   if constexpr (std::is_same_v<T, __half>)       \
     TG_WGMMA(n, "k16.f32.f16.f16", __VA_ARGS__); \
@@ -318,7 +318,7 @@ __device__ inline void wgmma(WgmmaAccumulators<64>& d, std::uint64_t a, std::uin
   TG_WGMMA_16_BIT(64, T, "%34", "%32, %33, accumulate, 1, 1, %35, %35", "l"(a), "l"(b),
                   "r"(accumulate), "n"(mn_major ? 1 : 0));
 }
-// A: 64 rows by 16 columns in registers, a thread's as those of accumulators (WgmmaAccumulators),
+// A: 64 rows by 16 columns in registers, laid out in a thread as accumulators (WgmmaAccumulators),
 // in pairs. B is N-major.
 template <typename T, int n>
 __device__ inline void wgmma_of_registers(WgmmaAccumulators<n>& d, const unsigned* a,

@@ -11,9 +11,9 @@ struct RowScale {
   int rows = 0;
 };
 
-// Of a consumer thread's rows. To be made with the epilogue's Tile, so that the loads are in flight
-// beside the last wgmma. Epilogues multiply them into factors that they have anyway, since a
-// product more for each accumulator shows.
+// Row scales of a consumer thread's rows. Construct it with the epilogue's Tile, so that the loads
+// are in flight beside the last wgmma. Epilogues multiply them into factors that they have anyway,
+// since another multiplication per accumulator costs time.
 struct ThreadRowScales {
   float of[kWgmmaTiles][2];
 

@@ -35,7 +35,7 @@ void dispatch_tile_columns(int width, Launch launch) {
 struct TileInfo {
   int row, column, index;
 };
-// Of FP8 operands, in device memory: A and B are these times their elements.
+// Scales of FP8 operands, in device memory: A and B are these times their elements.
 struct OperandScales {
   const float *a, *b;
 
@@ -50,7 +50,7 @@ struct ThreadRows {
       : first(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
               static_cast<int>(threadIdx.x) % kWarp / 4) {}
 
-  // visit(wgmma tile, the first or the second row in it, row)
+  // Calls visit(wgmma tile, the first or the second row in it, row).
   template <typename Visit>
   __device__ void for_each(Visit visit) const {
 #pragma unroll
@@ -59,8 +59,8 @@ struct ThreadRows {
       for (int half = 0; half < 2; ++half) visit(mma, half, first + mma * kWgmmaM + half * 8);
     }
   }
-  // visit(row, sum), once for each row below `rows`, of what its four lanes have in `sums`. By all
-  // lanes of a warp.
+  // Calls visit(row, sum) once for each row below `rows`, with the sum over its four lanes' `sums`.
+  // Called by all lanes of a warp.
   template <typename Visit>
   __device__ void for_each_sum(const float (&sums)[kWgmmaTiles][2], int rows, Visit visit) const {
     for_each([&](int mma, int half, int row) {
