@@ -14,7 +14,7 @@ void set_fused(bool on);
 // Whether an operation on `x` may use its own kernel: switched on, built with kernels, x on a GPU
 // in fp32, bf16 or fp16.
 bool use_kernels(const at::Tensor& x);
-// The same for the Hopper kernels: also a Hopper GPU, and x in bf16 or fp16.
+// use_kernels() for the Hopper kernels: also requires a Hopper GPU, and x in bf16 or fp16.
 bool use_hopper_kernels(const at::Tensor& x);
 
 }  // namespace tg

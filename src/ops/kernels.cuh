@@ -128,7 +128,7 @@ void dispatch(Dtype dtype, Op op) {
   }
 }
 
-// The same for the two dtypes of half precision.
+// Dispatches on the two dtypes of half precision.
 template <typename Op>
 void dispatch_half(Dtype dtype, Op op) {
   if (dtype == Dtype::fp16) return op(__half{});

@@ -14,7 +14,7 @@ std::int64_t round_up(std::int64_t size, std::int64_t multiple);
 // x with zeros behind it in every dimension, up to `sizes`; x itself where it has them or is
 // undefined.
 at::Tensor pad_to(const at::Tensor& x, at::IntArrayRef sizes);
-// The same for the last dimension alone.
+// pad_to() for the last dimension alone.
 at::Tensor pad_last(const at::Tensor& x, std::int64_t size);
 // Dimension `dim` consists of `heads` heads, each of which is padded to `head_dim`.
 at::Tensor pad_heads(const at::Tensor& x, std::int64_t dim, std::int64_t heads,

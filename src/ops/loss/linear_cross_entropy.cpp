@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kBytesOfLogit = 2;
 constexpr std::int64_t kClusterRows = 256;  // of the first GEMM's tiles
 
-// Tokens, all or those of a chunk.
+// Tokens of the pass or of a chunk.
 struct Tokens {
   at::Tensor x, gemm_x, dx;                    // [N, D]; gemm_x: x as the first GEMM reads it
   at::Tensor targets;                          // [N]

@@ -40,11 +40,11 @@ struct CrossEntropyOptions {
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
 // The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
-// weight.fp8 all three products are of FP8 operands, and the target's logit and W[target] of 16-bit
-// ones: the loss may read low by what the head hides from rounding, but with rounded ones training
-// ended higher (docs/benchmarks.md). G is in e5m2: its elements span the range of e^s. c·x/S has
-// one scale for all tokens: a token whose S is above the least of the step's by e^7 loses bits in
-// dW, by e^10 all but its target's own term.
+// weight.fp8 all three GEMMs have FP8 operands, and the target's logit and W[target] 16-bit ones:
+// the loss may read low by what the head hides from rounding, but with rounded ones training ended
+// higher (docs/optimizations.md). G is in e5m2: its elements span the range of e^s. c·x/S has one
+// scale for all tokens: a token whose S is above the least of the step's by e^7 loses bits in dW,
+// by e^10 all but its target's own term.
 at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 
@@ -53,8 +53,8 @@ at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns,
                              std::int64_t chunk_bytes = kFusedHeadBytes);
 
-// What computes it, for rows like those of x, with gradients or without as autograd is now. cuda:
-// softcap_cross_entropy's, after LibTorch's GEMM.
+// Returns the kernel for rows like x's, with gradients or without as autograd is now. cuda:
+// softcap_cross_entropy's kernel, after LibTorch's GEMM.
 Kernel choose_linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight, double cap);
 // Whether training needs no pass over the logits of a head [V, D] in the compute dtype with this
 // cap, if it has a `weight.gradient`.

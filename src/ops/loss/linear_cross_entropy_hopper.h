@@ -44,7 +44,7 @@ void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_sc
 // target_rows [N, D] = −c·target_factor·x.
 void scale_target_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* target_rows,
                          Stream stream);
-// dx [N, D] = c·(product/S − target_factor·W[target]), from product [N, D] = G·W.
+// dx [N, D] = c·(product/S − target_factor·W[target]), from the GEMM product [N, D] = G·W.
 void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, const void* product,
                            void* dx, Stream stream);
 

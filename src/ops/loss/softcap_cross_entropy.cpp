@@ -27,7 +27,7 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
 struct RowsScale {
   double all = 1;
   at::Tensor step{};   // [] on the device; undefined: 1
-  at::Tensor row_n{};  // likewise
+  at::Tensor row_n{};  // [N] on the device; undefined: 1
 };
 
 // Reference: the losses of the rows; if `gradient` is defined, writes the gradient of Σ nll,

@@ -15,7 +15,7 @@ namespace {
 constexpr int kPacks = 7;      // per thread and row, at most
 constexpr int kWarpPacks = 4;  // per lane, where a row is exactly 32·4 packs and a warp's
 
-// The factor that all rows share, and a row's.
+// Returns the factor of all rows, and one row's.
 __device__ float read(const GradientScale& scale) {
   return scale.device == nullptr ? scale.host : scale.host * *scale.device;
 }

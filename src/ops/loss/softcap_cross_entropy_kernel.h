@@ -27,7 +27,8 @@ struct GradientScale {
   const float* device = nullptr;  // one number, which changes from step to step; null: 1
   const float* row = nullptr;     // of each row, on the device; null: 1
 };
-// The same, and overwrites the logits with the gradient of Σ nll, so scaled; zero beyond `vocab`.
+// softcap_nll(), and overwrites the logits with the gradient of Σ nll, so scaled; zero beyond
+// `vocab`.
 void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, const GradientScale& scale,
                               Stream stream);
 

@@ -71,10 +71,10 @@ struct Softcap {
   float cap, inner, outer;
   explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
 
-  // log2 of a weight; r is that of softcap_weights().
+  // Returns log2 of a weight; r as in softcap_weights().
   __device__ float exponent(float r) const { return outer * r; }
 };
-// Of logits that are yet to be multiplied by `factor`; weights are divided by `scale`.
+// For logits that are still to be multiplied by `factor`; weights are divided by `scale`.
 struct ScaledSoftcap : Softcap {
   float offset;
   __device__ ScaledSoftcap(const Softcap& of, float factor, float scale)
@@ -98,7 +98,8 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   } else {
     // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
     // 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less than the
-    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four fits fp32.
+    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four numbers
+    // fits fp32.
     constexpr int kGroup = P::size < 4 ? 1 : 4;
 #pragma unroll
     for (int first = 0; first < P::size; first += kGroup) {
@@ -118,8 +119,8 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   }
 }
 
-// The same of one 16-bit logit, also of an infinite one, in fewer instructions with more special
-// functions: for the epilogue of a GEMM, which is faster so.
+// Computes one 16-bit logit, also an infinite one, in fewer instructions with more special
+// functions: faster in the epilogue of a GEMM.
 template <typename AnySoftcap>
 __device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight, float& slope) {
   const float r = fast_inverse(1 + fast_exp2(z * softcap.inner));

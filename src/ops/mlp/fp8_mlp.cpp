@@ -21,12 +21,12 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     Weight up, down;
     float slope;
   };
-  // [T, F] and [F, T]; the signs are those of x·upᵀ.
+  // [T, F] and [F, T]; `signs`: x·upᵀ's.
   struct Activation {
     at::Tensor rows, transposed, signs;
   };
 
-  // Of x in e4m3.
+  // Activation of x in e4m3.
   static Activation activate(const at::Tensor& x, const Weights& of) {
     const auto shape = mlp_shape(x, of.up.value);
     const Activation out{

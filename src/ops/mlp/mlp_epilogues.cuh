@@ -1,7 +1,7 @@
 #pragma once
 // The MLP's wide GEMMs with the activation, or its gradient, in the epilogue: the activation is
-// written once and read once, and x·upᵀ never leaves the registers. In FP8 a tile writes the rows,
-// for the next GEMM of the pass, and the transpose, for that of a weight's gradient.
+// written once and read once, and x·upᵀ never leaves the registers. In FP8 a tile writes its rows,
+// for the next GEMM of the pass, and the transpose, for a weight gradient's GEMM.
 #include "ops/gemm/hopper/combine_with_c.cuh"
 #include "ops/gemm/hopper/row_scale.cuh"
 #include "ops/mlp/mlp_signs.cuh"

@@ -13,9 +13,9 @@ struct MlpShape {
 // accumulators.
 std::int64_t mlp_sign_bytes(const MlpShape& shape);
 
-// activation = leaky_relu_squared(x·upᵀ) [rows, F] from x [rows, D] and up [F, D]; `signs` are
-// those of x·upᵀ, for mlp_down_backward; null where there is no backward pass. row_scale [rows]:
-// what x's rows are multiplied by; null: 1.
+// activation = leaky_relu_squared(x·upᵀ) [rows, F] from x [rows, D] and up [F, D]. `signs`: of
+// x·upᵀ, for mlp_down_backward; null without a backward pass. row_scale [rows]: factors on x's
+// rows; null: 1.
 void mlp_up(const MlpShape& shape, const void* x, const void* up, const float* row_scale,
             float slope, void* activation, void* signs, Dtype dtype, Stream stream);
 

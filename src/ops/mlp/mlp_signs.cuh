@@ -14,7 +14,7 @@ std::int64_t sign_bytes(const MlpShape& shape) {
 }
 
 static_assert(kSubtileAccumulators == 32);
-// Index of a thread's uint2 of subtile 0; those of the next subtiles are kWarpgroupThreads apart.
+// Index of a thread's uint2 of subtile 0; the next subtiles' are kWarpgroupThreads apart.
 template <int subtiles>
 __device__ std::int64_t first_sign_index(const TileInfo& tile) {
   return std::int64_t{tile.index} * subtiles * kWarpgroupThreads + threadIdx.x % kWarpgroupThreads;

@@ -77,7 +77,7 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::scaled_by_row;
     context->set_materialize_grads(false);
 
-    // In FP8 alone, what autograd follows is of y's shape, and nobody reads it.
+    // In FP8 alone the tensor that autograd follows has y's shape, and nothing reads it.
     const auto followed = y0.defined()      ? y0
                           : mixed.defined() ? mixed
                                             : (two ? lane0 : in[0]).variable_data();

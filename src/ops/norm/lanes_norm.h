@@ -31,11 +31,11 @@ struct NormedLanes {
   at::Tensor x0{};  // as the next block must take it, if there is a mix
 };
 
-// The lanes and their norms between two blocks, or of one lane the norm that ends the stream.
-// Gradients are those of residual_norm(), that of x0 in place as well.
+// The lanes and their norms between two blocks, or from one lane the norm that ends the stream.
+// Gradients as residual_norm()'s, x0's in place as well.
 // The kernels compute four terms with weights, or x [+ branch] without; fp32 parameters by channel,
 // D as residual_norm's. They round once per output, and the gradients of the last two terms for
-// their FP8 products; norms, and what comes after a lane, are of the rounded rows.
+// their FP8 GEMMs; norms, and everything after a lane, are of the rounded rows.
 NormedLanes lanes_norm(const LaneTerms& terms, const std::array<NormOptions, 2>& norms);
 
 }  // namespace tg

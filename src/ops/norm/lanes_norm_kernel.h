@@ -9,13 +9,13 @@ inline constexpr int kLaneTerms = 4;
 
 struct LanesNormTerms {
   const void* terms[kLaneTerms] = {};
-  // [lanes, kLaneTerms]; null: all 1. Then the gradients of all terms are one, that of the last.
+  // [lanes, kLaneTerms]; null: all 1. Then all terms have one gradient, the last term's.
   const float* weights = nullptr;
   int lanes = 2;
-  // Of lane 0, where there are two lanes.
+  // Of lane 0, if there are two lanes.
   const void *skip = nullptr, *x0 = nullptr;
   const float *shares = nullptr, *mix = nullptr;  // [2, width]
-  float norm_scale_1 = 1;                         // of lane 1; rows.norm_scale is that of lane 0
+  float norm_scale_1 = 1;                         // lane 1's; rows.norm_scale is lane 0's
 };
 
 // A normed output: its rows y, norm_scale/rms [count], and y's copy, in bf16 alone.
@@ -44,8 +44,8 @@ struct LanesNormGradients {
 struct LanesNormSums {
   SumTarget mix{}, shares{}, weights{};
 };
-// The parameters' gradients are one row of fp32: with two lanes mix and shares, whether they exist
-// or not; then weights.
+// Columns of the parameters' gradients, one row of fp32: with two lanes mix and shares, whether
+// they exist or not; then weights.
 inline std::int64_t lanes_norm_columns(const LanesNormTerms& terms, const ResidualNormRows& rows) {
   return terms.lanes == 2 ? std::int64_t{4} * rows.width + 2 * kLaneTerms : kLaneTerms;
 }

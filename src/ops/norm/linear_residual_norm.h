@@ -13,8 +13,8 @@ namespace tg {
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
                                   const NormOptions& norm, const InputDotsPtr& in_dots,
                                   Kernel kernel);
-// That of this projection, for rows like those of x and a norm in that form, with gradients or
-// without as autograd is now. cuda: the GEMM is LibTorch's.
+// Returns the kernel for rows like x's and a norm in that form, with gradients or without as
+// autograd is now. cuda: the GEMM is LibTorch's.
 Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, NormedForm form);
 
 }  // namespace tg

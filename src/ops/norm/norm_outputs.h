@@ -14,13 +14,13 @@ struct NormOutputs {
   at::Tensor row_scale{}, rounded{};
 
   bool writes_y() const { return form == NormedForm::written; }
-  // Of y where it is written, else of what autograd follows in its place.
+  // Returns y if it is materialized, else the tensor that autograd follows in its place.
   NormedInput input(const at::Tensor& tensor) const {
     if (form == NormedForm::scaled_by_row) return NormedInput::scaled_by_row(tensor, row_scale);
     return writes_y() ? NormedInput(tensor, rounded) : NormedInput::in_fp8(tensor, rounded);
   }
 };
-// Of rows like those of x.
+// Returns the outputs for rows like x's.
 inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
   const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
   const bool in_fp8 = form == NormedForm::in_fp8, scaled = form == NormedForm::scaled_by_row;

@@ -20,7 +20,7 @@ struct ResidualNormTerms {
   const void *x = nullptr, *branch = nullptr, *skip = nullptr, *x0 = nullptr;
   const float *skip_weight = nullptr, *mix = nullptr;
   bool mix_is_vector = false;  // mix [2, width], else [2]
-  // Of x + branch beside the skip's weight [width]; only with a mix, also without a skip.
+  // Factor on x + branch beside the skip's weight [width]; only with a mix, also without a skip.
   const float* sum_share = nullptr;
 };
 // Writes s, x' (`residual`), y and norm_scale/rms [count]; a null one is not written. `y_copy`: of
@@ -56,7 +56,7 @@ inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                          bool copies_dx);
 
-// Of mix, and of skip_weight or of both shares, [2, width].
+// Gradients of mix, and of skip_weight or both shares, [2, width].
 struct ResidualNormSums {
   SumTarget mix{}, skip{};
 };

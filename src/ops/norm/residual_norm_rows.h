@@ -6,7 +6,7 @@
 
 namespace tg {
 
-// Of x [..., D]; `channels` as in ResidualTerms.
+// Returns the rows of x [..., D]; `channels` as in ResidualTerms.
 inline cuda::ResidualNormRows residual_norm_rows(const at::Tensor& x, double norm_scale,
                                                  std::int64_t channels) {
   return {.count = x.numel() / x.size(-1),

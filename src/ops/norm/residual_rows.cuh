@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of residual_norm and lanes_norm share: parameters of a lane's columns, partial
-// sums of a block, and which layout and writers a call takes.
+// Shared parts of the kernels of residual_norm and lanes_norm: parameters of a lane's columns,
+// partial sums of a block, and the layout and writers that a call takes.
 #include <type_traits>
 
 #include "ops/norm/residual_norm_kernel.h"
@@ -43,7 +43,7 @@ __device__ void write_vector_partial(const float (&sums)[Layout::chunks][kLaneCo
     }
   }
 }
-// The same of scalars, of which each thread has a part.
+// Adds scalars, of which each thread has a part.
 template <int kScalars>
 __device__ void write_scalar_partials(const float (&parts)[kScalars], float* out) {
   constexpr int kMaxWarps = 16;
@@ -87,7 +87,7 @@ __device__ void write_normed(const typename Layout::Row& x, float squares, std::
 struct NormGradient {
   float scale, x_scale;
 };
-// Of the threads' parts of Σx² and Σx·dy.
+// Adds the threads' parts of Σx² and Σx·dy.
 template <typename Layout>
 __device__ NormGradient norm_gradient(float squares, float dots, int channels, float norm_scale,
                                       bool dy_is_scaled) {

@@ -7,7 +7,7 @@ namespace tg::cuda {
 
 constexpr int kLaneColumns = 8;
 constexpr int kWarpColumns = kWarp * kLaneColumns;  // of one access by a warp: a chunk of the row
-constexpr int kMaxRowWarps = 8;                     // of a block that shares a row
+constexpr int kMaxRowWarps = 8;                     // warps of a block that divide a row
 
 // A lane's columns of one chunk.
 template <typename T>

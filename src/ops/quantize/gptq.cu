@@ -11,8 +11,7 @@ constexpr int kWarps = 8;
 constexpr int kLaneColumns = kGptqBlock / kWarp;
 constexpr int kSharedBytes = kGptqBlock * kGptqBlock * sizeof(float);
 
-// Columns that the block does not have are those of the identity: they are rounded to 0 and change
-// no other.
+// Columns beyond the block are the identity's: they are rounded to 0 and change no other.
 __device__ void load_factor(const GptqBlock& block, float* factor) {
   for (int i = threadIdx.x; i < kGptqBlock * kGptqBlock; i += kWarps * kWarp) {
     const int row = i / kGptqBlock, column = i % kGptqBlock;
@@ -24,7 +23,8 @@ __device__ void load_factor(const GptqBlock& block, float* factor) {
   __syncthreads();
 }
 
-// Products and differences round by themselves, as the reference's: an FMA would flip roundings.
+// Products and differences are rounded separately, as in the reference: an FMA would change
+// roundings.
 __global__ void __launch_bounds__(kWarps* kWarp) block_kernel(const GptqBlock block) {
   extern __shared__ float factor[];  // [kGptqBlock, kGptqBlock]
   load_factor(block, factor);

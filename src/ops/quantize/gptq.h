@@ -28,16 +28,16 @@ struct GptqOptions {
   bool zero_dead = false;
 };
 
-// GPTQ of W [rows, columns], any float dtype, on its device, by the factor of its inputs' Hessian
-// (there as well). levels = 2^(bits−1) − 1; of each row s = fp16(clip_sigmas·std/levels), std
+// GPTQ of W [rows, columns], any float dtype, on its device, with the factor of its inputs' Hessian
+// (on that device as well). levels = 2^(bits−1) − 1; per row s = fp16(clip_sigmas·std/levels), std
 // unbiased. Column by column in the factor's order q = clamp(round(w/s), ±levels), halves to even;
-// e = (w − q·s)/U_jj, and later columns lose e·U_j, those of later blocks of 128 columns together
-// and in fp32. A dead input's column takes part in no other's. A row whose spread fp16 cannot hold
-// has s = max|row|/levels. Errors: internal, a line that begins with `name`, where W is not finite.
+// e = (w − q·s)/U_jj, and later columns lose e·U_j, columns of later blocks of 128 together and in
+// fp32. A dead input's column takes part in no other's. A row whose spread fp16 cannot hold has s =
+// max|row|/levels. Throws Error(internal), a line that begins with `name`, if W is not finite.
 GptqWeight gptq(const at::Tensor& weight, const HessianFactor& hessian, const GptqOptions& options,
                 std::string_view name);
 
-// The same scales, each weight rounded by itself: for a matrix whose inputs nobody has seen.
+// Rounds each weight to nearest, with gptq()'s scales: for a matrix whose inputs were not observed.
 GptqWeight round_to_nearest(const at::Tensor& weight, const GptqOptions& options,
                             std::string_view name);
 

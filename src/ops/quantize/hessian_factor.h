@@ -19,9 +19,9 @@ struct HessianFactor {
   at::Tensor upper;  // U [n, n] fp32, upper triangular
   at::Tensor order;  // [n] int64: columns by damped diagonal, descending, the first of equals first
   at::Tensor dead;   // [n] bool: inputs that were always 0
-  // What was added to the diagonal, as a share of its mean: 0.01, or, where that H is not positive
-  // definite, the least of 0.1, 1, 10 and 100 with which it is. Rounding of H makes that happen;
-  // from 1 on columns hardly correct each other.
+  // Damping of the diagonal, as a fraction of its mean: 0.01, or if that H is not positive definite
+  // the least of 0.1, 1, 10 and 100 with which it is. Rounding of H causes that; from 1 on columns
+  // hardly correct each other.
   double damping = 0;
 };
 

@@ -23,9 +23,9 @@ struct LqerOptions {
   std::int64_t group = 64;
 };
 
-// The rank-r part of E = W − q·s [rows, columns] that is nearest to it, r = min(rank, rows,
+// Returns the nearest matrix of rank r to E = W − q·s [rows, columns], r = min(rank, rows,
 // columns): with the singular value decomposition E = U·S·Vᵀ, A = U_r·S_r and B = V_rᵀ, quantised.
-// Of each row of B the element of greatest magnitude is positive, so that neither device nor
+// The element of greatest magnitude in each row of B is positive, so that neither device nor
 // library chooses the signs. `error` in any dtype, finite; the result is on its device.
 LowRank low_rank_of(const at::Tensor& error, const LqerOptions& options);
 

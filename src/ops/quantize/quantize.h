@@ -7,8 +7,8 @@ namespace tg {
 enum class Quantization { int6, int8, keep_fp32 };
 
 // Symmetric quantisation after training: w ≈ q·scale, without gradient, on the weight's device; the
-// host never waits for the device. Weights are taken to fp32 first and must be finite. The results
-// are those of torch.quantile and torch.round to the bit, on a GPU those of the CPU.
+// host never waits for the device. Weights are converted to fp32 first and must be finite. The
+// results equal torch.quantile's and torch.round's to the bit, on a GPU the CPU's.
 struct QuantizedWeight {
   at::Tensor q;      // int8, the weight's shape
   at::Tensor scale;  // [rows] fp16; of quantize_int8 of other than matrices [] fp32

@@ -1,13 +1,13 @@
 #pragma once
-// What the quantisers share.
+// Shared parts of the quantisers.
 #include <ATen/ATen.h>
 
 #include "ops/quantize/quantize.h"
 
 namespace tg {
 
-// By a tensor on the device: CUDA divides by a number of the host as a product with its inverse,
-// which rounds twice.
+// Divides by a tensor on the device: CUDA divides by a host number as a multiplication with its
+// inverse, which rounds twice.
 at::Tensor divide(const at::Tensor& x, double divisor);
 
 // clamp(round(x/scale), low, high), halves to even; in x's dtype.
