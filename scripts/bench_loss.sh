@@ -5,7 +5,7 @@
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
 # graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
-# all GPUs of this host, or those of CUDA_VISIBLE_DEVICES; about six minutes on four H200s, twenty on one.
+# all GPUs of this host, or CUDA_VISIBLE_DEVICES; about six minutes on four H200s, twenty on one.
 # With --dtypes: in these number formats, all else alike, each compared with the first; fp16:1338 is one from
 # other weights (SEED), fp8 is bf16 with FP8=1, fp8=mlp,out with these parts of it. A format named twice shows
 # what two runs differ by.

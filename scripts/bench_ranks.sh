@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_ranks.sh [--rounds N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
-# How training scales over the GPUs of this host, or those of CUDA_VISIBLE_DEVICES: configs/record.env and
+# How training scales over the GPUs of this host, or CUDA_VISIBLE_DEVICES: configs/record.env and
 # configs/speedrun_124m.env in bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one
 # rank on every GPU at the same time, which measures the slowest of them by itself; then two runs with
 # DETERMINISTIC=1 to compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the

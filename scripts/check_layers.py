@@ -50,7 +50,7 @@ ITEM_CALL = re.compile(r"(\.|->)\s*(template\s+)?item\s*(<[^;>]*>)?\s*\(")
 
 
 def without_comments_and_strings(text):
-    """The same lines, with comments and literals blanked; an include keeps its name."""
+    """The lines, with comments and literals blanked; an include keeps its name."""
 
     def blank(match):
         line_start = text.rfind("\n", 0, match.start()) + 1

@@ -19,7 +19,7 @@ bad_argument() {
   usage 64 >&2
 }
 
-# Of a script's arguments, those up to a -- as $own, those behind it as $flags, for the programs that it runs.
+# Splits a script's arguments at a --: $own before it, $flags behind it, for the programs that it runs.
 # shellcheck disable=SC2034
 take_flags() {
   own=() flags=()

@@ -3,7 +3,7 @@
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a
 # time limit, and the others run when one fails; ends with a table. Without a PART, all of them:
-#   tests            the tests of build/ that need a GPU, those of two and four GPUs too where there are as
+#   tests            the tests of build/ that need a GPU, also tests of two and four GPUs where there are as
 #                    many; none is skipped but for what tests/runner/skips.py lists
 #   record           configs/record.env at full size, bf16, 30 steps
 #   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens

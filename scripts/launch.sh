@@ -17,7 +17,7 @@
 # step, save a checkpoint and exit; launch.sh then exits with 75 and does not start them again. A
 # second signal ends the ranks at once.
 #
-# BUILD_DIR (default: build) is where train_gpt was built. The exit status is that of the rank that
+# BUILD_DIR (default: build) is where train_gpt was built. The exit status is the status of the rank that
 # failed first (docs/faults.md); several machines: docs/distributed.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,7 +50,7 @@ done
 
 job=     # mpirun's process id, while it runs
 told=0   # signals that came
-passed=0 # those of them that were passed on
+passed=0 # signals that were passed on
 
 # The process ids of the ranks that mpirun has started, not of those that it has only forked.
 pids_of_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (train_gpt) . $job .*/\1/p"; }

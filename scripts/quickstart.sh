@@ -37,7 +37,7 @@ more_packages=(
 # Copies of the Python documentation, on which the model is scored, in one pass over that text.
 python_copies=${PYTHON_COPIES:-4}
 
-# unpack PACKAGE...: their files to $data/partial/files. For a package that only depends on that of a
+# unpack PACKAGE...: their files to $data/partial/files. For a package that only depends on the package of a
 # version (python3-doc on python3.11-doc), the latter's. Downloaded and unpacked, not installed:
 # container images drop /usr/share/doc at install.
 unpack() {
@@ -110,7 +110,7 @@ list_text() {
   find "$data/text" -type f -name '*.txt' | LC_ALL=C sort | shuf --random-source=<(yes)
 }
 
-# The same documents on every machine, so that scores can be compared.
+# Equal documents on every machine, so that scores can be compared.
 list_validation() { list_text | awk 'NR % 20 == 0'; }
 
 list_training() {
@@ -165,7 +165,7 @@ steps=$(sed -n 's/^ITERATIONS=//p' "$config")
 say "training: $config, $steps steps unless told otherwise"
 RUN_ID=${RUN_ID:-quickstart-$(date +%Y%m%d-%H%M%S)}
 export RUN_ID
-# The limit in time is far, and does not shorten the schedule: that of a run that is told its steps is theirs.
+# The limit in time is far, and does not shorten the schedule, which goes by the steps that are given.
 if [[ -z ${ITERATIONS-} && " $*" != *" --iterations"* ]]; then
   export SCHEDULE_ITERATIONS=$steps MAX_WALLCLOCK_SECONDS=${MAX_WALLCLOCK_SECONDS:-3600}
 fi

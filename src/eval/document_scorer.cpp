@@ -40,7 +40,7 @@ void AdapterSet::learn_in_last(std::int64_t rows) {
 struct DocumentScorer::Rows {
   std::int64_t count = 0;
   at::Tensor inputs;   // [B, T] int64, zeros behind a document's tokens
-  at::Tensor targets;  // [B, C] int64, of the last positions, zeros likewise
+  at::Tensor targets;  // [B, C] int64, of the last positions; zeros behind a document
   at::Tensor places;   // [B, C] int64: of these positions' inputs in the split
   at::Tensor scored;   // [B, C] bool
   at::Tensor learns;   // [B] bool: the document has a later chunk

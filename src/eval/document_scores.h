@@ -23,7 +23,7 @@ struct DocumentScore {
 };
 
 // Returns the scores of the documents of which something was scored. `nll` [n] fp32 on the CPU: of
-// the token after each place, NaN where it was not scored; `tokens`: those of at least n
+// the token after each place, NaN where it was not scored; `tokens`: of at least n
 // predictions, on the CPU. A document begins with each `bos_id`, and with the split.
 std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64_t bos_id,
                                            const at::Tensor& nll);

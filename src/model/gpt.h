@@ -106,7 +106,7 @@ class Gpt {
   // For decoding up to `capacity` tokens of `batch` rows. `context`: that attention spans; 0: all.
   DecodeCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context = 0) const;
   // Appends ids [B, n] int64 to the cache and returns the logits of the token after them,
-  // softcapped [B, V] fp32. RoPE is at least that of rows of the cache's context. At most
+  // softcapped [B, V] fp32. RoPE is for rows of the cache's context or longer. At most
   // `capacity` tokens in all.
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 

@@ -12,7 +12,7 @@
 namespace tg {
 
 // Coefficients of gated skips, and of skips of calls in two lanes: of x and of the skip; and of
-// calls in two lanes those of their outputs. At fixed addresses; gradients accumulate beside them.
+// calls in two lanes of their outputs. At fixed addresses; gradients accumulate beside them.
 // Coefficients that the plan does not have are undefined, their parameters without gradients.
 class StreamWeights {
  public:

@@ -143,8 +143,9 @@ void AlgorithmSearch::keep_best() {
   }
 }
 
-// Of the whole matrix, for two orders of summation. bf16 is rounded by up to 2^-9; sums in fp32
-// differ by far less, but FP8's tensor cores keep 14 bits, within a block of k or over all k.
+// Tolerance for the whole matrix, of two orders of summation. bf16 is rounded by up to 2^-9; sums
+// in fp32 differ by far less, but FP8's tensor cores keep 14 bits, within a block of k or over all
+// k.
 bool AlgorithmSearch::agrees(double error) const {
   const auto p = gemm_.problem();
   const double bound = p.fast ? 0x1p-6 : p.out_dtype == at::kBFloat16 ? 0x1p-8 : 0x1p-10;

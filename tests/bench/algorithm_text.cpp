@@ -14,7 +14,7 @@ struct EnumeratorName {
   std::uint32_t value;
   std::string_view name;
 };
-// Of tiles, stages and cluster shapes, from cublasLt.h.
+// Names of tiles, stages and cluster shapes, from cublasLt.h.
 constexpr EnumeratorName kNames[] = {
 #include "cublaslt_names.inc"
 };

@@ -1,10 +1,10 @@
 // usage: attention_bench
 //
-// Attention of long rows of documents beside that of rows of 2,048 tokens, at record_1061's heads
+// Attention of long rows of documents beside rows of 2,048 tokens, at record_1061's heads
 // (8 of 64 channels, 4 of keys) and 98,304 tokens, in bf16: milliseconds, and TFLOP/s of the pairs
-// of query and key that see each other, so that the ratio of two rows' TFLOP/s is that of the time
-// for each visible pair. Documents are synthetic:documents', whose lengths are log-normal. On a CPU
-// rows are short and each runs once: a test that all of them work.
+// of query and key that see each other, so that the ratio of two rows' TFLOP/s is the ratio of the
+// time for each visible pair. Documents are synthetic:documents', whose lengths are log-normal. On
+// a CPU rows are short and each runs once: a test that all of them work.
 #include <fmt/format.h>
 
 #include "base/program.h"

@@ -38,7 +38,7 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
                                              .x_gradient = std::make_shared<HeadGateGradient>()}})};
             });
 
-  // Some four in a row; the FLOPs are those of the pairs that see each other.
+  // Some four in a row; FLOPs count the pairs that see each other.
   const auto documents =
       documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
   const double share = hidden_keys(documents.ends).logical_not().sum().item<double>() * 2 /

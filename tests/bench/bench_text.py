@@ -51,7 +51,7 @@ def run(program, tokenizer, path, out):
 
 
 def peak_of(pid):
-    """KiB. Unlike wait4's maximum, without that of the process that started it."""
+    """KiB. Unlike wait4's maximum, without the maximum of the process that started it."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s*(\d+) kB", status)
     return int(found[1]) if found else 0

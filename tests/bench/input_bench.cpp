@@ -52,7 +52,7 @@ constexpr Variant kVariants[] = {
     {.name = "2 MB/s, prefetch off", .megabytes_per_s = 2, .prefetch = false},
 };
 
-// The same tokens, no faster than a rate.
+// Tokens of another source, no faster than a rate.
 class SlowTokens final : public TokenSource {
  public:
   SlowTokens(const TokenSource& source, double megabytes_per_s)

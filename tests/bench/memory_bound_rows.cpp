@@ -15,8 +15,8 @@ namespace tg {
 
 namespace {
 
-// Of the stream with gated skips and two lanes, of visits that defer their norms; `x`: bytes of the
-// stream. Parameters are made once a step, so that their gradients only accumulate.
+// The residual stream with gated skips and two lanes, in layer calls with deferred norms; `x`:
+// bytes of the stream. Parameters are made once a step, so that their gradients only accumulate.
 void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
   const auto features = [&] { return make({r.batch, r.seq_len, r.dim}); };
   const auto accumulated = [&](at::IntArrayRef shape) {

@@ -15,7 +15,7 @@ void muon_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({r.layers, r.hidden, r.dim})}, [](const auto& in) {
               return Tensors{orthogonalize(in[0], {.steps = muon_quintic(5)})};
             });
-  // The same between its two elementwise parts, as a step runs them.
+  // Newton-Schulz between its two elementwise parts, as a step runs them.
   const auto bank = make.fp32({r.layers, r.hidden, r.dim}).detach();
   const auto momentum = make({r.layers, r.hidden, r.dim}).detach();
   const auto scalar = at::full({}, 0.025, make.options.dtype(at::kFloat));

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kDim = 512, kKvDim = 256, kHidden = 2048;
 
-// Of a group's matrices: shape, bits, and the standard deviation of a row in levels, which is
+// A group's matrices: shape, bits, and the standard deviation of a row in levels, which is
 // levels/sigmas.
 struct Shape {
   int64_t rows, columns, bits;

@@ -20,7 +20,7 @@ def arrow(x1, y1, x2, y2):
 
 
 def skip(source, target, y):
-    """From the top of one visit's box to that of another."""
+    """From the top of one visit's box to the top of another's."""
     x1, x2 = (LEFT + place * STEP + WIDTH / 2 for place in (source, target))
     rise = 14 + BEND * (x2 - x1) * 4 / 3
     return (f'<path class="stroke1" d="M {x1 + 6:.1f} {y} C {x1 + 6:.1f} {y - rise:.1f} {x2 - 6:.1f} {y - rise:.1f}'

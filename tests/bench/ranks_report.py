@@ -15,7 +15,7 @@ from train_run import TrainRun
 
 
 def step_ms(runs):
-    """Of the settled steps but the first, which the tables measured so far leave out as well."""
+    """Median of the settled steps but the first, which the tables measured so far leave out as well."""
     return [ms for run in runs for ms in run.steps[1:]]
 
 

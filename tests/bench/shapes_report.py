@@ -40,7 +40,7 @@ def read_groups(folder):
 
 
 def largest_difference(first, losses):
-    """Of the losses step by step; 0: the same to the last bit."""
+    """Largest difference of the losses step by step; 0: equal bits."""
     return max(abs(a - b) for a, b in zip(first, losses, strict=True))
 
 

@@ -122,7 +122,7 @@ def finish(program, folder, ranks, steps):
 
 
 class NextStep(threading.Thread):
-    """The time of the first step beyond those of before a kill."""
+    """The time of the first step beyond the steps before a kill."""
 
     def __init__(self, folder, killed, step):
         super().__init__(daemon=True)

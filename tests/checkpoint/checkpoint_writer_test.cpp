@@ -108,7 +108,7 @@ TEST_F(CheckpointWriterTest, AFailureOfOneRankIsThatOfAllWhoeverIsLast) {
   }
 }
 
-// Of a TCPStore whose process has ended.
+// Error of a TCPStore whose process has ended.
 class LostStore final : public c10d::HashStore {
  public:
   bool check(const std::vector<std::string>&) override {

@@ -102,7 +102,7 @@ TEST_F(HostSnapshotTest, WrittenByThreeRanksIsLoadedByOneToTheBit) {
   ResumePoint point{.checkpoint = folder.path(), .manifest = {}};
   const auto own = sharded(state);
   for (int r = 0; r < 3; ++r) {
-    // One rank has all shards: those of the others would only repeat them.
+    // One rank has all shards: other ranks' would only repeat them.
     NamedTensors tensors;
     for (auto& [name, value] : share(state, r, 3)) {
       if (r == 0 || !own.contains(name)) tensors.emplace_back(name, value);

@@ -111,7 +111,7 @@ inline void exchange(const Rendezvous& rendezvous, const LaunchInfo& launch) {
   require_same(rendezvous, launch, "A=1\nB=two\n");
 }
 
-// `action` ends by a timeout of its own of a second or so, not by that of a start.
+// `action` ends by a timeout of its own of a second or so, not by a start's.
 inline void expect_own_timeout(const std::function<void()>& action) {
   const auto began = std::chrono::steady_clock::now();
   action();

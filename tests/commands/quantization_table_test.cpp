@@ -27,7 +27,7 @@ TEST(QuantizationTable, SaysWhatInt6WouldCost) {
             "apart    [2, 2]              0.00      0.000\n");
 }
 
-// Of wq one weight is off by 3 of √(31² + 2² + 31²); the second of the bank's matrices is scaled by
+// One weight of wq is off by 3 of √(31² + 2² + 31²); the second of the bank's matrices is scaled by
 // a half. What the artifact has in another shape or not at all has no error there.
 TEST(QuantizationTable, SaysBesideItWhatAnArtifactLost) {
   const NamedTensors artifact{

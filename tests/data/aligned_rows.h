@@ -10,7 +10,7 @@
 
 namespace tg::test {
 
-// Of rows of `length` tokens, eight a step.
+// Rows of `length` tokens, eight per step.
 struct Alignment {
   std::int64_t length, limit = 0, bos_id = kBos, most_pieces = 0;
   int rank = 0, world = 1;

@@ -84,7 +84,7 @@ TEST(MakeShards, WarnsOfValidationDocumentsThatAreInTheTrainingSplit) {
               "split too");
   EXPECT_EQ(run(dir, arguments(1)).err.find("validation documents"), std::string::npos);
 
-  // Of others' tokens too, where the tokenizer tells documents.
+  // Also with others' tokens, if the tokenizer tells documents.
   Ids ids;
   for (const int index : {1, 2, 3}) {
     const auto one = document(index);

@@ -77,7 +77,7 @@ TEST(MakeShardsFromTokens, TakesNumPysIntegersAndTheEndOfEachFileForValidation) 
   }
 }
 
-// Ids below `limit` without order, as those of a text are.
+// Ids below `limit` without order, as in a text.
 template <typename T>
 std::vector<T> mixed_ids(int count, std::uint64_t limit) {
   std::mt19937_64 random(7);

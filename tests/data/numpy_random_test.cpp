@@ -1,4 +1,4 @@
-// The figures are those of numpy 2.4.6: numpy.random.default_rng(seed), one call after the other.
+// Figures of numpy 2.4.6: numpy.random.default_rng(seed), one call after the other.
 #include "data/numpy_random.h"
 
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ TEST(ShardSet, TakesTheShardsOfItsSplitInTheOrderOfTheirNames) {
   EXPECT_EQ(ShardSet(dir.path() + "/", "train", 100).pattern(), dir / "fineweb_train_*.bin");
 }
 
-// Of shards with these tokens, `changed` of which one is another.
+// Identities of shards with these tokens; in `changed` one token differs.
 std::string identity_of(const std::vector<std::int64_t>& sizes, std::int64_t changed = -1) {
   const TempDir dir;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -110,7 +110,7 @@ TEST(SyntheticDocuments, EachBeginsWithBosAndHasALogNormalLength) {
     logs += std::log(length);
     squares += std::log(length) * std::log(length);
   }
-  // Of 42,000 draws; the blocks' ends cut one document in a thousand.
+  // From 42,000 draws; the blocks' ends cut one document in a thousand.
   EXPECT_NEAR(sum / n, 957, 20);
   EXPECT_NEAR(logs / n, std::log(500), 0.02);
   EXPECT_NEAR(std::sqrt(squares / n - logs * logs / n / n), 1.14, 0.02);

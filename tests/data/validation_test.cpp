@@ -30,7 +30,7 @@ TEST(PlanRows, AreTheSameOnAnyNumberOfRanksAndCoverTheSplitOnce) {
   }
 }
 
-// Of 11 sequences rank 0 has 5 and rank 1 has 6: one and two rows of 3.
+// Rank 0 has 5 and rank 1 has 6 of 11 sequences: one and two rows of 3.
 TEST(PlanRows, WithTheScriptsQuirksAreEachRanksWholeOnes) {
   const auto begins = [](int rank) {
     std::vector<std::int64_t> found;

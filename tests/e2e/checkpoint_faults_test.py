@@ -52,7 +52,7 @@ class ReadTest(SavedTest):
 class KilledWriterTest(RunTest):
     def test_what_it_had_half_written_is_removed_by_the_next_run(self):
         settings = dict(STEPS, ITERATIONS=1, CHECKPOINT_EVERY=0)
-        # The main thread's first two are those of config.json.
+        # The main thread's first two belong to config.json.
         done = self.run_gpt(through=strace("-e", "inject=fsync:signal=SIGKILL:when=3"), output="half", **settings)
         self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
         self.assertEqual(len(list(self.out.glob("final_model.safetensors.tmp.*"))), 1)

@@ -21,7 +21,7 @@ def of_name(events, name):
 
 class GptqTest(ModelTest):
     def trained(self, name, **settings):
-        # Of SCORED nothing: this recipe has neither windows nor that test-time training.
+        # Nothing of SCORED: this recipe has neither windows nor that test-time training.
         return super().trained(name, **{**QUANTIZED, "EVAL_STRIDE": 0, "TTT_ENABLED": 0, **settings})
 
     def quantized_score(self, path, *words, **settings):

@@ -115,7 +115,7 @@ class RunTest(unittest.TestCase):
         return self.start_gpt(*flags, through=[SOURCE / "scripts" / "launch.sh"], program=(), BUILD_DIR=BUILD, **settings)
 
     def run_gpt(self, *flags, **settings):
-        """The same → the finished process."""
+        """start_gpt() → the finished process."""
         with self.start_gpt(*flags, **settings) as process:
             try:
                 output, errors = process.communicate(timeout=120)
@@ -124,7 +124,7 @@ class RunTest(unittest.TestCase):
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def run_in_terminal(self, *flags, **settings):
-        """The same, which must end well, with a terminal as its standard output → what that shows."""
+        """run_gpt(), which must end well, with a terminal as its standard output → what that shows."""
         ours, theirs = pty.openpty()
         done = self.run_gpt(*flags, stdout=theirs, **settings)
         os.close(theirs)
@@ -139,7 +139,7 @@ class RunTest(unittest.TestCase):
         return shown.decode()
 
     def train(self, *flags, **settings):
-        """The same, which must end well → its events."""
+        """run_gpt(), which must end well → its events."""
         done = self.run_gpt(*flags, **settings)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.lines = done.stdout.splitlines()
@@ -161,7 +161,7 @@ class RunTest(unittest.TestCase):
         return RunTest._losses_of_small
 
     def fails(self, exit_code, *words, **settings):
-        """The same, which must end with that exit code and one error line that has all these words."""
+        """run_gpt(), which must end with that exit code and one error line that has all these words."""
         done = self.run_gpt(**settings)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]

@@ -87,7 +87,7 @@ class ModelRecordTest(RunTest):
         self.expect(self.out, AFTER)
 
     def test_a_final_model_stays_in_its_stage_while_its_lengthened_run_goes_on(self):
-        # Of 4 steps, SCHEDULE_ITERATIONS of 12: before recurrence.
+        # 4 steps of SCHEDULE_ITERATIONS=12: before recurrence.
         schedule = dict(SCHEDULE_ITERATIONS=AFTER, CHECKPOINT_EVERY=4, KEEP=9)
         events = self.train(output="lengthened", ITERATIONS=BEFORE, **schedule)
         self.by_step = {event["step"]: event["val_loss"] for event in events if event["event"] == "val"}

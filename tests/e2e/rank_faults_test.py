@@ -156,7 +156,7 @@ class SilentRankTest(FaultTest):
         with concurrent.futures.ThreadPoolExecutor() as waiting:
             messages = {}
             for name, victim, timeout_s, rendezvous, words in (
-                # Of a store that is stopped with its rank, the watch only knows that.
+                # The watch knows only that a store is stopped with its rank.
                 ("store stopped", 0, 7, address(), "rank 0 is stopped or gone"),
                 ("store alive", 1, 3, address(), named.format(1, 0)),
                 ("rank 0 by file", 0, 3, {}, named.format(0, 1)),

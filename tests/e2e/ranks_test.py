@@ -180,7 +180,7 @@ class WorldSizeTest(RanksTest):
                             WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=threshold, EMA_ENABLED=0, SWA_EVERY=1)
         self.assert_ends_with_the_first_step_past(1000, events)
         scales = {event["step"]: event["lr_scale"] for event in events if event["event"] == "train"}
-        # Steps of the line count from 0, those of the metrics from 1.
+        # The line counts steps from 0, the metrics from 1.
         first = min(step for step, scale in scales.items() if scale < threshold)
         self.assertIn(f"late_qat:enabled step:{first - 1} scale:{scales[first]:.4f}", self.lines)
         first = min(step for step, scale in scales.items() if scale < 0.2)

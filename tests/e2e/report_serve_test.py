@@ -109,7 +109,7 @@ class ServeTest(RunTest):
         return json.loads(text)
 
     def all_read(self, since=0):
-        """The same, once the server has read the runs to their ends."""
+        """The page, once the server has read the runs to their ends."""
         for _ in range(100):
             state = self.changes(since)
             if not state["reading"]:

@@ -43,7 +43,7 @@ class RanksTest(RunTest):
         return self.train(through=mpirun(count), **dict(STEPS, **settings))
 
     def losses_of_two(self):
-        """→ those of two ranks that nothing interrupts, trained once."""
+        """→ the losses of two ranks that nothing interrupts, trained once."""
         if not (self.folder / "two").exists():
             self.ranks(2, output="two")
         return train_losses(read_events(self.folder / "two"))

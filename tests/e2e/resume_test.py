@@ -226,7 +226,7 @@ class OneRankTest(ResumeTest):
         events = self.train(output="anew", RESUME="never", **RICH)
         self.assertFalse([event for event in events if event["event"] == "resume"])
         self.assertEqual(len(train_losses(events)), 12)
-        # Also one without steps, whose only checkpoint is that of the evaluations.
+        # Also one without steps, whose only checkpoint is the evaluations'.
         self.train(output="anew", RESUME="never", **dict(RICH, ITERATIONS=0))
         saved = {path.name: sorted(step.name for step in path.glob("step-*"))
                  for path in self.out.iterdir() if path.name.startswith("checkpoints")}

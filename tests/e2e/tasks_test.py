@@ -106,7 +106,7 @@ class TasksTest(ModelTest):
         return {name: float(value) for name, value in (word.split(":") for word in line.split()[1:-1])}
 
     def sum_of(self, context, continuation):
-        """The log-probability of the continuation's ids after those of the context."""
+        """The log-probability of the continuation's ids after the context's."""
         ids = [*context, *continuation]
         return sum(self.log_p[x, y] for x, y in list(zip(ids, ids[1:]))[len(context) - 1:])
 

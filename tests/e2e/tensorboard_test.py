@@ -20,7 +20,7 @@ def fp32(number):
 
 
 def expected(events):
-    """Of metrics.jsonl: {(tag, step): number}, of the events at a step."""
+    """Scalars of metrics.jsonl: {(tag, step): number}, of the events at a step."""
     scalars = {}
     for event in events:
         name = event["event"]

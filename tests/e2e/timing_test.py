@@ -41,7 +41,7 @@ class BreakdownTest(RunTest):
         self.assertRegex(lines[10], line_pattern(12, (*PHASES, "data_wait_ms", "comm_ms", "host_ms")))
         self.assertIn("train_io:prefetch:True copy_stream:False", self.lines)
         self.assertEqual([timing["step"] for timing in timings], list(range(1, 14)))
-        # A step's phases are its time, and that of all steps is the run's, as the clock has it. Between them next to
+        # A step's phases add up to its time, and all steps' times to the run's, as the clock has it. Between them next to
         # nothing happens, but where the process loses its core.
         phases = [timing["phases_ms"] for timing in timings]
         self.assertGreaterEqual(statistics.median(map(operator.truediv, phases, (t["step_ms"] for t in timings))), 0.98)

@@ -54,7 +54,8 @@ std::vector<Fiber> fibers;
 std::size_t running;  // of the fibers
 void* scheduler;      // its stack
 const std::function<void()>* thread_work;
-// Of the exchanges by turns: a lane may bring a value for the next while others still read.
+// Exchanges alternate between two buffers: a lane may bring a value for the next while others still
+// read.
 std::uint32_t brought[kMaxThreads / kWarp][2][kWarp];
 
 void leave(Fiber::State state) {

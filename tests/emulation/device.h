@@ -1,7 +1,7 @@
 #pragma once
 // CUDA device code on the CPU, for tests: included before each kernel file, which translate.py has
 // made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier,
-// an mbarrier or a warp's collective. Blocks run one after the other, but those of a cooperative
+// an mbarrier or a warp's collective. Blocks run one after the other, except in a cooperative
 // launch in turns. What is emulated is what the kernels use: indices, shared memory, barriers,
 // full-warp collectives and arithmetic, not memory ordering.
 #include <cuda_bf16.h>
@@ -27,7 +27,7 @@
 
 namespace emulation {
 
-// Of the thread that runs.
+// State of the running thread.
 extern uint3 thread_index, block_index;
 extern dim3 block_dim, grid_dim;
 constexpr std::size_t kSharedBytes = 256 << 10;

@@ -54,7 +54,7 @@ std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& t
   return values;
 }
 
-// Of rows [B, T]: begin at every BOS and, counted from it, every kLength tokens.
+// Segments of rows [B, T]: begin at every BOS and, counted from it, every kLength tokens.
 std::optional<Documents> segments_of(const at::Tensor& inputs_bt) {
   const auto ids = test::values_of(inputs_bt);
   auto starts = at::zeros(inputs_bt.sizes(), at::kBool);

@@ -25,7 +25,7 @@ class ByteAuditTest : public testing::Test {
     }
     return ids;
   }
-  // Of the documents that begin within the first `predictions` + 1 tokens.
+  // Counts of the documents that begin within the first `predictions` + 1 tokens.
   ByteAudit audit(const Documents& documents, std::int64_t predictions = 1000) {
     return audit_bytes(ListedTokens(encode(tokenizer, documents)), predictions, tokenizer,
                        {.table = table});

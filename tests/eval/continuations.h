@@ -9,7 +9,7 @@
 
 namespace tg::test {
 
-// Of 1 to `longest` tokens in all, of which none to all but the first are scored.
+// Continuations of 1 to `longest` tokens in all, of which none to all but the first are scored.
 inline std::vector<Continuation> random_continuations(int count, std::int64_t longest, int vocab,
                                                       unsigned seed) {
   std::mt19937 random(seed);

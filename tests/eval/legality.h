@@ -55,7 +55,7 @@ inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tok
 }
 
 // Changes all tokens from each of `places` on: `losses_of` the tokens before, where position t
-// predicts token t + 1, must stay the same to the bit, and that of the first one changed must not.
+// predicts token t + 1, must keep its bits, and the score of the first changed one must not.
 template <class LossesOf>
 void expect_no_score_sees_later_tokens(const Tokens& tokens, std::int64_t vocab,
                                        std::initializer_list<std::int64_t> places,

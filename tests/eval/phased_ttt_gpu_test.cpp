@@ -67,7 +67,7 @@ TEST_F(PhasedTttGpu, ScoresAsOnACpuWithBatchesInFlight) {
   }
 }
 
-// Of its state a part is the host's.
+// A part of its state is on the host.
 TEST_F(PhasedTttGpu, GoesOnWhereItWasToldToStop) {
   const test::TempDir folder;
   const auto path = folder / "state.safetensors";

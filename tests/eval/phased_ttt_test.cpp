@@ -14,8 +14,8 @@ namespace {
 using test::documents_of, test::kBos, test::kLengths, test::kManyLengths, test::kSeed;
 using test::kVocab, test::Lengths, test::options_of, test::run_ttt, test::Tokens;
 
-// The same, a document after the other: each with adapters of one row, which begin with those of
-// its row in the set. A batch is scored in the slot that has scored least since the last phase.
+// Scores one document after the other: each with adapters of one row, which begin with the adapters
+// of its row in the set. A batch is scored in the slot that has scored least since the last phase.
 class PlainLoop {
  public:
   PlainLoop(const Tokens& tokens, const PhasedTttOptions& options)

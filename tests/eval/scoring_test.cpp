@@ -87,7 +87,7 @@ TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
   }
 }
 
-// Of a row with documents, all at once: nll [n] of every target.
+// nll [n] of every target of a row with documents, all at once.
 std::vector<double> losses_in_documents(const Gpt& model, const Tokens& tokens,
                                         const SegmentRule& rule) {
   const at::NoGradGuard no_grad;
@@ -267,7 +267,8 @@ void expect_bytes(const Tokens& tokens, const TextBytes& counting, double bytes)
   }
 }
 
-// Of a table that needs tokens from before a window, in windows that reach past the end.
+// Byte counts of a table that needs tokens from before a window, in windows that reach past the
+// end.
 TEST(SlidingWindow, CountsTheBytesOfEveryTokenOnce) {
   auto tokens = random_tokens(4);
   ByteTable table{.base_bytes = std::vector<std::int16_t>(kVocab, 3),

@@ -10,7 +10,7 @@ namespace tg::fuzz {
 
 class Mutator {
  public:
-  // The same seed gives the same mutations. At least one file.
+  // Equal seeds give equal mutations. Requires at least one file.
   Mutator(std::vector<std::string> files, uint64_t seed)
       : files_(std::move(files)), random_(seed) {}
 

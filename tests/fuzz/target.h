@@ -42,7 +42,7 @@ class ScratchFile {
 };
 
 std::string file_bytes(const std::string& path);
-// Of tests/fixtures/NAME.
+// Bytes of tests/fixtures/NAME.
 std::string fixture(const std::string& name);
 
 }  // namespace tg::fuzz

@@ -9,7 +9,7 @@ namespace tg::fuzz {
 
 // Float [2, 3], Bool [2], Float [0] and Char [2, 2].
 NamedTensors small_tensors();
-// The same as a dict, with a value of every other kind.
+// The tensors as a dict, with a value of every other kind.
 PickleDict small_dict();
 
 // Reads every element, also of the tensors in a value.

@@ -347,7 +347,7 @@ TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
   EXPECT_TRUE(test::is_close(head(1536), expected, 0, 1e-11));
 }
 
-// The row of 512 tokens has the base of those of training, and one that is longer its own.
+// The row of 512 tokens has the base of training's rows, a longer row its own.
 TEST(Gpt, RowsUpToThoseOfTrainingHaveOneRopeBase) {
   const auto config = test::tiny_speedrun();
   const auto table = test::random_parameters(config, at::kDouble, 8);

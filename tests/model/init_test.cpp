@@ -165,7 +165,7 @@ TEST(Initialize, WhatTheSpeedrunDoesNotHaveBeginsAsInTheRecord) {
   const auto deviation = [&](const char* name) {
     return table[name].detach().std(/*unbiased=*/false).item<double>();
   };
-  // Of 2560 to 3200 draws: within 5 %.
+  // From 2560 to 3200 draws: within 5 %.
   EXPECT_NEAR(deviation("tok_emb.weight"), 0.25, 0.0125);
   EXPECT_NEAR(deviation("ve_shared.embed.weight"), 0.01, 0.0005);
   const auto projection = table["bigram.proj.weight"].detach();

@@ -130,7 +130,7 @@ class TwoLanes : public testing::TestWithParam<test::LaneCase> {
   std::unique_ptr<Gpt> model(const Numerics& numerics = {.compute = at::kDouble}) const {
     return std::make_unique<Gpt>(lanes_.spec.plan, table_, numerics);
   }
-  // Of a step of so many equal micro-batches.
+  // Gradients of a step of so many equal micro-batches.
   std::vector<at::Tensor> step(Gpt& model, int micro_batches = 1) const {
     for (const auto& row : table_.rows())
       if (row.value.grad().defined()) row.value.mutable_grad().zero_();

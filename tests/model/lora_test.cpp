@@ -248,7 +248,7 @@ TEST_P(AdaptedLosses, FollowTheWeightsAsOfTheLastCast) {
   EXPECT_FALSE(test::is_close(losses(), before, 1e-6, 0));
 }
 
-// Of a mean over many tokens, whose parts fp16 would round to zero.
+// Loss averaged over many tokens, whose parts fp16 would round to zero.
 TEST(LoraAdapters, HaveInFp16TheGradientOfFp32) {
   const auto config = test::tiny_record();
   const auto table = test::random_parameters(config, at::kFloat, 1);

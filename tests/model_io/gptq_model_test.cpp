@@ -22,7 +22,7 @@ ModelConfig config() {
   return config;
 }
 
-// Of each block one for all matrices of as many columns.
+// One Hessian per block for all matrices of as many columns.
 Hessians shared_hessians(const ParameterTable& table) {
   Hessians hessians;
   std::map<std::pair<std::int64_t, std::int64_t>, at::Tensor> of_block;

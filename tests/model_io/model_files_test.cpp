@@ -86,7 +86,7 @@ TEST_F(ModelFilesTest, TheSettingsReachTheTable) {
   settings.averaging.control_tensor_name_patterns = {"qo_bank"};
   settings.runtime.record_quirks = true;
   const auto table = weights_of(settings);
-  // Of 960 draws: within 10 %.
+  // From 960 draws: within 10 %.
   EXPECT_NEAR(table["tok_emb.weight"].detach().std().item<double>(), 0.5, 0.05);
   for (const auto& row : table.rows()) {
     if (row.name == "qo_bank") {

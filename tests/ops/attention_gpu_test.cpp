@@ -52,7 +52,7 @@ struct Inputs {
     starts = draws.lt(draws.flatten().quantile(1.0 / of.document));
   }
 
-  // Of q, k and v: by the formula in fp64 on the CPU.
+  // Gradients of q, k and v by the formula in fp64 on the CPU.
   Gradients exact() const {
     const auto leaves = parts(qkv.to(at::kDouble));
     auto out = by_formula(leaves).out;
@@ -287,7 +287,7 @@ TEST_F(LastQueriesGpu, SeeTheirWindowAlone) {
   }
 }
 
-// Of each block of keys or queries by itself, the largest: one block's mistake is nothing beside a
+// Largest error of each block of keys or queries by itself: one block's mistake is nothing beside a
 // long row.
 double worst_relative_error_of_a_block(const at::Tensor& found, const at::Tensor& right) {
   const auto by_block = [](const at::Tensor& x) {

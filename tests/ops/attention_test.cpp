@@ -154,7 +154,7 @@ TEST(ChooseAttention, RefusesAKernelThatDoesNotSupportTheCall) {
   expect_refusal("fastest", at::kCPU, at::kFloat, 64);
 }
 
-// Of two rows of 9 tokens: 3, 4 and 2, then 1 and 8.
+// Documents of two rows of 9 tokens: 3, 4 and 2, then 1 and 8.
 Documents some_documents() {
   auto starts = at::zeros({2, 9}, at::kBool);
   for (const auto& [row, token] : {std::pair{0, 3}, {0, 7}, {1, 1}}) starts[row][token] = true;
@@ -171,7 +171,7 @@ TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {
                                             .view({2, 9})));
 }
 
-// Of two rows of as many tokens, with empty documents between them and at the end.
+// Two rows of as many tokens, with empty documents between them and at the end.
 Documents documents_of(const std::vector<int>& lengths) {
   std::vector<int> offsets{0};
   for (int row = 0; row < 2; ++row) {

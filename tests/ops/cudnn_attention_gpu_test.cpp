@@ -49,7 +49,7 @@ class CudnnAttentionGpu : public test::OnHopper<::testing::TestWithParam<Case>> 
                      tokens / of.rows, *std::max_element(of.lengths.begin(), of.lengths.end()));
   }
 
-  // Of documents as they are now.
+  // Documents as they are now.
   void expect_those_of_flash(const AttentionForward& found) const {
     const auto [y, logsumexp] = flash_attention(q, k, v, kScale, documents, GetParam().window);
     EXPECT_TRUE(test::is_close(found.y, y, 0.02, 0.01));

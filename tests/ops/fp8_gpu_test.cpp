@@ -121,7 +121,7 @@ TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
   for (const auto& [own, other] :
        {std::pair{found.d_up, separate.d_up}, {found.d_down, separate.d_down}}) {
     EXPECT_LE(relative(own, other), 0.07);
-    if (GetParam().rows == 1) continue;  // then a hidden unit's error is that of one sign
+    if (GetParam().rows == 1) continue;  // one sign then decides a hidden unit's error
     EXPECT_LE(worst_row(own, other), 0.2);
     EXPECT_LE(worst_row(own.t(), other.t()), 0.2);
   }

@@ -260,7 +260,7 @@ TEST_F(Fp8GemmGpu, AccumulatesIntoAMatrixOfABank) {
   }
 }
 
-// The scales and the workspace that a graph reads are those of its capture.
+// A graph reads the scales and the workspace of its capture.
 TEST_F(Fp8GemmGpu, IsReplayedWithOtherDataAndScales) {
   const Shape s{512, 1536, 98304};
   const auto a = matrix(s.m, s.k, at::kFloat8_e4m3fn), b = matrix(s.n, s.k, at::kFloat8_e4m3fn);

@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, HeadGateGpu, ::testing::ValuesIn(cases()), case_
 
 class HeadGateEdgesGpu : public test::OnGpu<> {};
 
-// Of positions of rows: not at one distance, or not contiguous.
+// Rows of positions: not at one distance, or not contiguous.
 TEST_F(HeadGateEdgesGpu, TheInputMayBeAView) {
   const auto on_gpu = [](at::IntArrayRef sizes, std::uint64_t seed) {
     return test::normal(sizes, seed, at::kBFloat16).to(test::kGpu);

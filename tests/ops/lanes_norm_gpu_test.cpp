@@ -96,7 +96,7 @@ TEST_P(LanesNormGpu, TwiceTheSameBits) {
 }
 
 // Three visits, as Blocks makes them, with an upstream gradient of the last x0, which the caller
-// still holds: x0's gradient is that of all of them.
+// still holds: x0's gradient is the sum over all of them.
 TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
   const auto chain = [](at::Device device, at::ScalarType dtype) {
     std::uint64_t seed = 1;

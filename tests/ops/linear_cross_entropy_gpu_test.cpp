@@ -67,7 +67,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
   Results run(double upstream = 1) const { return run(head(), upstream); }
-  // With the scales that a step before leaves, whose own are those of another network.
+  // With the scales of the step before, which had another network's.
   Weight fp8_head() const {
     auto head = test::fp8_weight(weight);
     run(head);
@@ -175,7 +175,7 @@ TEST_P(LinearCrossEntropyGpu, TheGradientScaleMultipliesBothGradientsAndNotTheLo
   EXPECT_LE(worst_row(found.dw, right.dw * 16), 1.0 / 256);
 }
 
-// Of rows that are multiples of 16 bytes.
+// Rows that are multiples of 16 bytes.
 class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {};
 
 TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {

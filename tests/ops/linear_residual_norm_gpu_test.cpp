@@ -108,8 +108,8 @@ TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
             3 * kRounding);
 }
 
-// Of the gradient as it is stored: attention's backward pass wants what is left of its rounding to
-// cancel.
+// delta of the gradient as it is stored: attention's backward pass needs what is left of its
+// rounding to cancel.
 TEST_P(LinearResidualNormGpu, DotsAreThoseOfTheInputAndItsRoundedGradient) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto in_width = GetParam().in_width;

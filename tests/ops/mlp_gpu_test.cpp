@@ -181,7 +181,7 @@ TEST_F(MlpElementsGpu, AreRoundedOnce) {
   const auto worst = [](const at::Tensor& found, const at::Tensor& exact) {
     return ((found.to(at::kDouble) - exact).abs() / (exact.abs() + 1e-38)).max().item<double>();
   };
-  // A rounding is at most 2^-8; that of the activation is halved by the square root.
+  // A rounding is at most 2^-8; the square root halves the activation's.
   EXPECT_LE(worst(y.detach(), exact_x.square() * factor), 1.01 / 256);
   EXPECT_LE(worst(x.grad(), dy.to(at::kDouble) * 2 * exact_x * factor), 1.52 / 256);
 }

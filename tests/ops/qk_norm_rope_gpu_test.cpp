@@ -15,7 +15,7 @@ struct Shape {
   std::int64_t channels = 0;  // of a head that the mean counts; 0: all
 };
 
-// Of a value residual `first_layer` and `later`; both with an embedding.
+// Values: `first_layer` and `later` of a value residual; both with an embedding.
 enum class Values { plain, embedded, first_layer, later, later_alone };
 constexpr Values kAllValues[] = {Values::plain, Values::embedded, Values::first_layer,
                                  Values::later, Values::later_alone};
@@ -216,7 +216,7 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
         << "qkv of layer " << layer;
     ASSERT_EQ(found.weight[layer].defined(), layer > 0);
     if (layer == 0) continue;
-    // Each term of the weight's has one rounding, that of first_v's gradient.
+    // Each term of the weight's gradient has one rounding, first_v's.
     EXPECT_TRUE(test::is_close(found.weight[layer].cpu(), exact.weight[layer], 0,
                                kTermsError * std::sqrt(kTokens * kKv * kDim)))
         << "weight of layer " << layer;

@@ -93,7 +93,7 @@ TEST(Quantize, RowsOfZerosConstantsAndTiesAreExact) {
   }
 }
 
-// Of a constant matrix all percentiles are equal, and so are the errors. With three larger elements
+// All percentiles of a constant matrix are equal, and so are the errors. With three larger elements
 // a row of 3000, those from .9995 on are.
 TEST(Quantize, TakesTheFirstOfEqualPercentiles) {
   auto w = at::full({4, 3000}, 0.3f);

@@ -105,7 +105,7 @@ const std::vector<Call> kCalls{
 struct Case {
   at::ScalarType dtype;
   // Relative: twice of the element, once of the root mean square. Half precision: one rounding,
-  // since y has that of x' and its own. fp32: dozens of 2^-24, of the sums and the root.
+  // since y has x''s and its own. fp32: dozens of 2^-24, of the sums and the root.
   double tolerance;
 };
 

@@ -189,7 +189,7 @@ TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {
   EXPECT_TRUE(run(problem, 100, 1).gradient.isfinite().all().item<bool>());
 }
 
-// The error of s: in fp32 some roundings of values up to 60, at 16 bits those of 1/(1 + exp).
+// The error of s: in fp32 some roundings of values up to 60, at 16 bits roundings of 1/(1 + exp).
 INSTANTIATE_TEST_SUITE_P(
     Dtypes, SoftcapCrossEntropyGpu,
     ::testing::Values(

@@ -76,7 +76,7 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
          << " (shape " << actual.sizes() << ", " << worst << " times the tolerance)";
 }
 
-// The same bits.
+// Returns whether the bits are equal.
 inline testing::AssertionResult is_same(const at::Tensor& actual, const at::Tensor& expected) {
   if (actual.scalar_type() == expected.scalar_type() && at::equal(actual, expected)) {
     return testing::AssertionSuccess();

@@ -29,7 +29,8 @@ struct Element {
 
 constexpr std::int64_t kCount = 11;
 
-// Three steps, a reset and two more. Gradients of 1e-10 tell ε, those of 0 that idle rows decay.
+// Three steps, a reset and two more. Gradients of 1e-10 show ε, gradients of 0 that idle rows
+// decay.
 void expect_textbook(const AdapterOptimizerOptions& options) {
   const auto parameters = test::leaf({kCount}, 1);
   AdapterOptimizer optimizer(parameters, options);

@@ -68,7 +68,7 @@ at::Tensor gradient_of(const Parameter& row, std::size_t number, int rank, int s
   });
 }
 
-// Of these ranks, added up; times a factor each.
+// Sum over these ranks, each times a factor.
 void set_gradients(const ParameterTable& table, const std::vector<int>& ranks, int step,
                    const std::vector<double>& factors = {}) {
   for (std::size_t i = 0; i < table.rows().size(); ++i) {
@@ -329,7 +329,7 @@ double own_norm(const ParameterTable& table, int rank, int step) {
 TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
   constexpr double kMaxNorm = 1.0;
   for (const int world : {1, 2, 5}) {
-    // As the reference implementation divides by a rank's own micro-batches, its norm is that of W
+    // As the reference implementation divides by a rank's own micro-batches, its norm is W
     // times as much.
     auto sums = make_table();
     std::vector<double> norms, factors;

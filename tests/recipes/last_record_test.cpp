@@ -1,4 +1,4 @@
-// The last record's recipe: its visits, and its initial weights against those of its script.
+// The last record's recipe: its visits, and its initial weights against its script's.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ Blocks blocks_of(const Pass& pass) {
   return blocks;
 }
 
-// Of each visit the block whose output it adds; -1: none.
+// The block whose output each visit adds; -1: none.
 Blocks skips_of(const Pass& pass) {
   std::vector<std::int64_t> slots(static_cast<std::size_t>(pass.slots));
   Blocks found;

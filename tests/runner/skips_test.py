@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
 UNKNOWN = "no reason that the list has"
 
-# The same tests as in sample.cpp.
+# The tests of sample.cpp.
 SAMPLE = f"""
     import unittest
 

@@ -39,7 +39,7 @@ class GpuCheck(unittest.TestCase):
     def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass")):
         """→ exit status; the table is in self.table. `program`: a GoogleTest program, `of_one` and `of_two`: the tests of
         gpu_test.py, and of ranks_gpu_test.py and repeat_gpu_test.py."""
-        # Longer than a pipe's buffer, as that of the kernels' tests.
+        # Longer than a pipe's buffer, as the output of the kernels' tests.
         listing = 'if [ "$2" = --gtest_list_tests ]; then echo OnGpu.; seq -f "  Test%06g" 9999; exit; fi'
         for name, text in (("nvidia-smi", gpus), ("build/ops_gpu_tests", f"{listing}\n{program}")):
             (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")

@@ -95,7 +95,7 @@ class Launch(unittest.TestCase):
         return path.read_text().splitlines() if path.exists() else []
 
     def starts(self):
-        """The lines of rank 0's starts, which are those of rank 1."""
+        """The lines of rank 0's starts, which are rank 1's too."""
         zero, one = ([line for line in self.record(rank) if line.startswith("start")] for rank in (0, 1))
         self.assertEqual(zero, one)
         return zero

@@ -29,7 +29,7 @@ const nlohmann::json& told() {
   return all;
 }
 
-// The same vocabulary in both of its files.
+// One vocabulary in both of its file formats.
 class AgainstPythons : public testing::TestWithParam<const char*> {
  protected:
   Tokenizer open(const std::string& name, int vocab_size = 0) const {

@@ -337,7 +337,7 @@ std::string long_text(std::size_t bytes) {
   return text;
 }
 
-// The same without any white space, and in other scripts.
+// Text without white space, and in other scripts.
 std::string dense_text(std::size_t bytes) {
   const char* const words[] = {"licence", "日本語", "работа", "<code>", "☃",
                                "が",      "한국어", "...",    "ﬁ"};

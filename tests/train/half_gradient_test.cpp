@@ -30,7 +30,7 @@ void set_young_weights(ParameterTable& table, const ModelConfig& config) {
 
 using Gradients = std::map<std::string, at::Tensor>;
 
-// Of these tokens [B, T + 1], which are as many of a step's `step_tokens`; in fp64.
+// Gradients of these tokens [B, T + 1], part of a step's `step_tokens`, in fp64.
 Gradients gradients(const ModelConfig& config, at::ScalarType compute, const at::Tensor& ids,
                     std::int64_t step_tokens) {
   auto table = test::make_parameters(config, at::kFloat, at::kCPU);

@@ -59,7 +59,7 @@ TEST_F(RunClockTest, AStageThatNeverBeginsDoesNotBeyondTheScheduleEither) {
 TEST_F(RunClockTest, ATraceSaysTheStagesAndItsLastStepThoseBehindIt) {
   const auto stages = stages_from({0, 0.3, 0.6});
   EXPECT_EQ(stages_of_steps(stages, trace_of({0, 2, 2, 1})), (Steps{0, 2, 2, 1, 1, 1, 1, 1, 1, 1}));
-  // Of a run that had more stages than this one.
+  // State of a run that had more stages than this one.
   EXPECT_EQ(stages_of_steps(stages, trace_of({0, 7})), (Steps{0, 2, 2, 2, 2, 2, 2, 2, 2, 2}));
 }
 

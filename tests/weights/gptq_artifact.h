@@ -71,7 +71,7 @@ inline const std::vector<GptqTensor>& tensors() {
   return all;
 }
 
-// Of a file of these bytes, from its name on.
+// Header of a file of these bytes, from its name on.
 inline std::string refusal_of(const std::string& bytes, int64_t max_elements = kPlenty) {
   const TempDir folder;
   write_file(folder / "f.ptz", bytes);

@@ -194,7 +194,7 @@ TEST(GptqArtifact, TensorsThatDoNotFitEachOtherAreRefused) {
                  replaced("a.lqA_a", at::zeros({0, 4}, at::kChar))(w, m);
                }),
                "f.ptz: 'a': expected an int8 matrix with a scale a row, found Char [0, 8]");
-  // A rank above that of the matrix would take more memory than it.
+  // A rank above the matrix's would take more memory than the matrix.
   EXPECT_NE(refusal_after([](PickleDict& w, PickleDict& m) {
               replaced("a.lqA_a", at::zeros({6, 7}, at::kChar))(w, m);
               replaced("a.lqB_a", at::zeros({7, 8}, at::kChar))(w, m);

@@ -44,7 +44,7 @@ def check(tool, case):
         theirs = case / "final_model.int6.ptz"
         expected = reference.load(theirs)
         tensors = unbanked(load_file(case / "final_averaged.safetensors"))
-        # In the order of the artifact, which is that of Python's state dict.
+        # In the order of the artifact, which is Python's state dict's.
         tensors = {name: tensors.pop(name) for name in expected["m"]} | tensors
         torch.save({"tensors": tensors, "kinds": {name: reference.kind_of(name) for name in tensors}}, given)
         print(case.name, subprocess.check_output([tool, "write", given, written], text=True), end="")

@@ -131,7 +131,7 @@ def load(path):
     return torch.load(io.BytesIO(archive), weights_only=True)
 
 
-# Of the last record's artifact: the groups of matrices that are packed by themselves, and whether their rows
+# The last record's artifact: the groups of matrices that are packed by themselves, and whether their rows
 # are ordered first.
 GROUPS = {
     "_tok_emb.weight.q": True,

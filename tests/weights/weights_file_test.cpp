@@ -16,7 +16,7 @@ TEST(LoadWeights, KnowsTheFormatByContent) {
   expect_same(load_weights(folder / "b.pt").tensors, every_kind());
 }
 
-// The first bytes of such a file are those of a pickle: 80 02.
+// Such a file begins as a pickle does: 80 02.
 TEST(LoadWeights, TakesASafetensorsHeaderOf640BytesForWhatItIs) {
   const TempDir folder;
   const std::string name(640 - 60, 'n');

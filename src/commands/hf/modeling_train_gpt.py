@@ -198,7 +198,7 @@ class Attention(nn.Module):
         v = (self.c_v(x) + value_embedding).view(heads)
         first_v = v if first_v is None else first_v
         v = self.mix_values(v, first_v)
-        # Keys are kept before RoPE, whose base is that of all tokens so far.
+        # Keys are kept before RoPE, whose base follows all tokens so far.
         all_k, all_v = (k, v) if cache is None else cached(cache, visit, k, v)
         count, dims = x.shape[1], config.rope_dims or self.head_dim
         q = rope(q, places.bases, dims, places.position[:, -count:])

@@ -12,7 +12,7 @@ struct LanesNormTerms {
   // [lanes, kLaneTerms]; null: all 1. Then all terms have one gradient, the last term's.
   const float* weights = nullptr;
   int lanes = 2;
-  // Of lane 0, if there are two lanes.
+  // Lane 0's, if there are two lanes.
   const void *skip = nullptr, *x0 = nullptr;
   const float *shares = nullptr, *mix = nullptr;  // [2, width]
   float norm_scale_1 = 1;                         // lane 1's; rows.norm_scale is lane 0's

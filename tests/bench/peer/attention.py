@@ -35,7 +35,7 @@ class Rotary(nn.Module):
 
 
 def segment_mask(bounds, length):
-    """[T, T], whether a query sees a key: those of its own segment that are not after it."""
+    """[T, T], whether a query sees a key: the keys of its own segment that are not after it."""
     positions = torch.arange(length, dtype=bounds.dtype, device=bounds.device)
     segment = torch.searchsorted(bounds, positions, right=True)
     return (segment[:, None] == segment).tril()

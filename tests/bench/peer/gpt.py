@@ -81,7 +81,7 @@ class GPT(nn.Module):
             self.ve_shared = ProjectedTable(s.VOCAB_SIZE, s.VE_DIM, kv_dim, 0.1, std=0.01)
             self.ve_layer_scales = nn.ParameterList(torch.ones(1) for _ in self.ve_layers)
         if not s.TIE_EMBEDDINGS:
-            # Starts at zero in all recipes; those of the records draw it all the same.
+            # Starts at zero in all recipes; the records draw it all the same.
             shape = dict(in_features=dim, out_features=s.VOCAB_SIZE, bias=False)
             self.lm_head = (
                 nn.utils.skip_init(nn.Linear, **shape) if s.RECIPE == "speedrun" else nn.Linear(**shape)
@@ -155,7 +155,7 @@ class GPT(nn.Module):
         return torch.lerp(weighted, x, self.skip_gates[row].sigmoid().to(x.dtype))
 
     def forward(self, inputs, targets, bounds, recurrent):
-        """inputs, targets [B, T] → the mean loss. bounds: those of the segments of the only row, or None.
+        """inputs, targets [B, T] → the mean loss. bounds: of the segments of the only row, or None.
         recurrent: whether the looped blocks run more than once."""
         dtype = self.compute_dtype
         x = x0 = self.embed(inputs)

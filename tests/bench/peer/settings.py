@@ -121,7 +121,7 @@ def read_settings(path):
 
 
 def settings_of(texts):
-    """Of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
+    """Settings of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
     for setting, switches in SWITCHES.items():
         if setting in texts:
             texts = texts | {switch: str(int(value == texts[setting])) for value, switch in switches.items()}

@@ -69,7 +69,7 @@ class ZipfTokens:
         ids = ids[ids != without]
         vocabulary = len(ids)
         shares = 1 / (np.arange(vocabulary) + 3.0)
-        # A running sum, whose last bits are those of a loop.
+        # A running sum, with a loop's last bits.
         shares = (shares * (vocabulary / np.cumsum(shares)[-1])).tolist()
         filled, rest = np.ones(vocabulary), np.arange(vocabulary)
 

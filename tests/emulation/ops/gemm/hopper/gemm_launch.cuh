@@ -1,7 +1,7 @@
 #pragma once
 // In place of the Hopper GEMM (src/ops/gemm/hopper): products in fp32, tile by tile, and of each
 // tile the epilogue's own code, as the threads of one consumer warpgroup. Its TMA, wgmma
-// and pipeline are not emulated; kernels that are not this GEMM have those of ptx.cuh.
+// and pipeline are not emulated; kernels other than this GEMM have ptx.cuh's.
 #include <array>
 #include <vector>
 
@@ -142,7 +142,7 @@ struct Part {
   }
 };
 
-// Of an element in C or D.
+// Address of an element in C or D.
 template <typename Element>
 std::size_t offset_of(const GemmProblem& problem, int row, int column) {
   if (!is_transposed<Element>) return std::size_t(row) * problem.n + column;

@@ -154,8 +154,8 @@ float operand_element(std::uint64_t descriptor, int mn, int k) {
   return low_of<T>(bits);
 }
 
-// Of a thread: 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane / 4, c in steps of
-// 8, of its warp's 16 rows.
+// A thread's accumulator 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane / 4, c in
+// steps of 8, of its warp's 16 rows.
 template <int n>
 struct WgmmaAccumulators {
   float values[n / 2];
