@@ -20,7 +20,7 @@ from peer.settings import read_settings
 from power_log import PowerLog
 from train_run import SETTLED, TrainRun, settled_s
 
-# Dense bf16 products of an H100 or H200; of another GPU, as the caller says.
+# Dense bf16 FLOP/s of an H100 or H200; of another GPU, as the caller says.
 PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
 PROGRAMS = {"train_gpt": "train_gpt", "train_gpt_fp8": "train_gpt FP8=1", "peer": "torch.compile"}
 
@@ -53,7 +53,7 @@ def read_runs(folder):
 
 
 def flops_per_token(programs):
-    """As train_gpt counts them for the recipe, whose products all programs compute; NaN where it did not run."""
+    """As train_gpt counts them for the recipe, whose GEMMs all programs compute; NaN where it did not run."""
     return next((run.flops_per_token for runs in programs.values() for run in runs if isinstance(run, TrainRun)), math.nan)
 
 

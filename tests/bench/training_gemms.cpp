@@ -86,7 +86,7 @@ at::Tensor TrainingGemm::call(const GemmTensors& t) const {
 
 std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   std::vector<TrainingGemm> gemms;
-  // Whose first product is a kernel's own.
+  // The first GEMM is a kernel's own.
   const bool fused_head = r.vocab >= kMinFusedColumns;
   const auto add = [&](Kind kind, const char* of, bool fp8, std::int64_t out, std::int64_t in,
                        bool in_bf16, bool in_fp8) -> TrainingGemm& {

@@ -1,4 +1,4 @@
-// Training passes with FP8 products, on the CPU by their reference.
+// Training passes with FP8 GEMMs, on the CPU by their reference.
 #include <fmt/format.h>
 
 #include <map>
@@ -77,7 +77,7 @@ TEST_F(Fp8Model, LossAndGradientsAreNearThoseOfBf16) {
   const auto expect_near = [&](Made& made) {
     EXPECT_NEAR(made.loss(), expected, 0.01 * expected);
     const auto found = made.gradients();
-    // A product of two rounded operands is off by some 4 %, and a gradient is one after several.
+    // A GEMM of two rounded operands is off by some 4 %, and a gradient is one after several.
     for (const char* name :
          {"qo_bank", "kv_bank", "mlp_up_bank", "mlp_down_bank", "tok_emb.weight"}) {
       EXPECT_LT(distance(found.at(name), exact.at(name)), 0.25) << name;

@@ -167,7 +167,7 @@ struct Fp8Steps {
   at::Tensor scales_at_first{}, scales{};  // of the steps; undefined without FP8
 };
 
-// The second of two steps with products in FP8, whose scales follow from the first.
+// The second of two steps with GEMMs in FP8, whose scales follow from the first.
 Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts parts,
                       ActivationRecompute recompute = ActivationRecompute::off) {
   const auto table = test::make_parameters(shape.config, at::kBFloat16, test::kGpu);

@@ -113,7 +113,7 @@ TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
   const auto separate = run(GetParam(), true);
   set_fused(true);
   // Separately, x·upᵀ, the activation and its gradient are rounded to bf16 as well: a tenth of the
-  // elements by another step of FP8. The weights' gradients are products in bf16 then.
+  // elements by another step of FP8. The weights' gradients are GEMMs in bf16 then.
   EXPECT_LE(relative(found.y, separate.y), 0.04);
   EXPECT_LE(relative(found.dx, separate.dx), 0.05);
   EXPECT_LE(worst_row(found.y, separate.y), 0.15);
@@ -201,7 +201,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
     set_fused(false);
     const auto separate = run(true);
     set_fused(true);
-    // Separately, the weight's gradient is a product in bf16.
+    // Separately, the weight's gradient is a GEMM in bf16.
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_LE(relative(found[i], separate[i]), i + 1 == found.size() ? 0.06 : 0.012)
           << c.dim << " " << i;
@@ -294,7 +294,7 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
                                                 {true, 1, NormedForm::written}}) {
       SCOPED_TRACE(fmt::format("{} {} {} {}", width, weighted, lanes, static_cast<int>(form)));
       const std::int64_t rows = 111;
-      // One alone, the other alone, both: of the attention's and the MLP's product.
+      // One alone, the other alone, both: of the attention's and the MLP's GEMMs.
       for (const auto& [of_first, of_second] :
            {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
         std::vector<at::Tensor> inputs;

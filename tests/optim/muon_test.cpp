@@ -149,7 +149,7 @@ TEST(Muon, EveryMatrixOfABankStandsAlone) {
   }
   test::set_gradient(bank, gradient);
   together.step(test::scalars(1, 0.9));
-  // The batched product may add in another order: 1e-7, amplified by the iteration.
+  // The batched GEMM may add in another order: 1e-7, amplified by the iteration.
   EXPECT_TRUE(test::is_close(bank, at::cat(alone), 0, 1e-5));
 }
 

@@ -170,7 +170,7 @@ TEST(NorMuon, RanksStepTheirMatricesAsOneStepsAll) {
       for (std::uint64_t step = 0; step < 2; ++step)
         rule.step(test::scalars(1, 0.9), {gradient(step).narrow(0, first, count)},
                   at::ones({}, at::kFloat));
-      // The batched products may add in another order.
+      // The batched GEMMs may add in another order.
       EXPECT_TRUE(test::is_close(bank, together, 0, 1e-6));
       EXPECT_EQ(rule.sharded_state().size(), 2u * static_cast<std::size_t>(count));
     });

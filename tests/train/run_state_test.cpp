@@ -171,7 +171,7 @@ TEST_F(RunStateTest, EveryScalarAndTensorIsRestoredWhateverItWas) {
   expect_same(copies_of(state), tensors);
 }
 
-// Their programs saved all products' scales as one tensor [2, products].
+// Their programs saved all GEMMs' scales as one tensor [2, products].
 TEST_F(RunStateTest, OlderCheckpointsResumeWithTheirFp8Scales) {
   auto state = make_state();
   train(state);
