@@ -32,9 +32,9 @@ Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const Paramete
       head_dim_(plan.shape.head_dim),
       padded_(sizes) {}
 
-// With scored positions heads.q is of these alone.
+// With scored positions, heads.q holds their queries only.
 at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
-                             const PassInputs& pass, const InputDotsPtr& y_dots) const {
+                             const PassInputs& pass, const InputDotsPtr& delta) const {
   const auto scored = pass.scored(visit);
   const auto exclusive_v =
       visit.exclusive ? pass.scored_rows(heads.exclusive_v, visit) : at::Tensor();
@@ -46,7 +46,7 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGat
                              .documents = pass.documents,
                              .window = visit.window,
                              .q_gradient = heads.q_gradient,
-                             .out_dots = y_dots});
+                             .out_dots = delta});
   assert(!pass.documents);
   auto k = heads.k, v = heads.v;
   std::int64_t cached = 0, first = 0;
@@ -82,17 +82,17 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
                                     const at::Tensor& adapted, std::int64_t count) const {
   const auto channels = [&](std::int64_t first, std::int64_t length) {
     if (adapted.defined()) return adapted.narrow(-1, first, length);
-    const auto rows = [&](const at::Tensor& of) {
-      return of.defined() ? of.narrow(0, first, length) : of;
+    const auto rows = [&](const at::Tensor& tensor) {
+      return tensor.defined() ? tensor.narrow(0, first, length) : tensor;
     };
     return linear(n_btd, {rows(qkv.value), rows(qkv.gradient)});
   };
-  // Where they are computed they are by qk_runs.
+  // Queries computed by the projection are laid out by qk_runs.
   std::vector<at::Tensor> parts;
   for (std::int64_t channel = 0; channel < count;) {
     const auto in_head = channel % head_dim_;
-    const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& of) {
-      return of.from <= in_head && in_head < of.from + of.count;
+    const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& candidate) {
+      return candidate.from <= in_head && in_head < candidate.from + candidate.count;
     });
     const auto first = channel / head_dim_ * padded_.head_dim + run->to + in_head - run->from;
     const auto length = std::min(run->from + run->count - in_head, count - channel);
@@ -110,16 +110,16 @@ HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd
   if (!gate.weight) return {};
   const auto n = pass.scored(visit) ? pass.scored_rows(n_btd.rows(), visit) : n_btd;
   const auto weight = table_[gate.weight];
-  HeadGateInputs of{.bias = table_[gate.bias], .scale = scale, .range = range};
+  HeadGateInputs gate_inputs{.bias = table_[gate.bias], .scale = scale, .range = range};
   if (input == HeadGate::Input::queries) {
-    of.x = first_queries(n.rows(), qkv, adapted, weight.size(1));
-    of.weight = weight;
+    gate_inputs.x = first_queries(n.rows(), qkv, adapted, weight.size(1));
+    gate_inputs.weight = weight;
   } else {
-    of.x = n;
-    of.weight = window == 0 ? pad_last(weight, padded_.dim) : weight;
-    of.x_gradient = n_gradient;
+    gate_inputs.x = n;
+    gate_inputs.weight = window == 0 ? pad_last(weight, padded_.dim) : weight;
+    gate_inputs.x_gradient = n_gradient;
   }
-  return of;
+  return gate_inputs;
 }
 
 Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
@@ -132,9 +132,9 @@ NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel q
   const bool gated = static_cast<bool>(gate.gate.weight);
   const bool gate_reads_all = gate.input == HeadGate::Input::queries || gate.window == 0;
   if (pass.scored(visit) || (gated && gate_reads_all)) return NormedForm::written;
-  // A gate does not read what is rounded to e4m3, and this form has no scale of its rows.
+  // The gate cannot read e4m3 rows, and the quantized form has no row scale.
   if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::written : NormedForm::in_fp8;
-  // A value embedding has v's gradient, unscaled.
+  // A value embedding's gradient is dv, without the row scale.
   return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
                                                      : NormedForm::written;
 }
@@ -149,7 +149,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto qkv = inputs(visit, values, first_v, pass);
   const auto scored = pass.scored(visit);
   LoraPass::Inner inner;
-  at::Tensor adapted;  // the projection's output, where it has adapters
+  at::Tensor adapted;  // the projection's output, if it has adapters
   Qkv heads;
   if (pass.loras != nullptr) {
     inner = pass.loras->attention(visit, n_btd);
@@ -165,11 +165,11 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   }
   const auto gate = head_gate(visit, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
-  const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
-  const auto y = attend(visit, heads, gate, pass, y_dots).flatten(2, 3);
+  const auto delta = gate.defined() ? nullptr : std::make_shared<InputDots>();
+  const auto y = attend(visit, heads, gate, pass, delta).flatten(2, 3);
   pass.observe(Operand::qkv, visit.block, n_btd);
   pass.observe(Operand::out, visit.block, y);
-  return {y, heads.first_v, y_dots, inner};
+  return {y, heads.first_v, delta, inner};
 }
 
 }  // namespace tg

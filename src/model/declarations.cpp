@@ -11,7 +11,7 @@ namespace tg {
 
 namespace {
 
-// A single layer has no skips: its skip_weights are [0, D].
+// A single layer has no skips: skip_weights are then [0, D].
 Update update_of_control(const Declarations::Shape& shape) {
   const bool matrix = shape.size() == 2 && shape[0] * shape[1] > 0;
   return matrix ? Update::muon_by_shape(shape[0], shape[1]) : Update::scalar;

@@ -1,5 +1,5 @@
 #pragma once
-// What a recipe says of its parameters: the rows of the parameter table before there are tensors.
+// Parameters as a recipe declares them: the rows of the parameter table before tensors exist.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,18 +14,18 @@ struct DeclaredPart {
   Initial initial;
   Quantization quantization;  // unless a control pattern names it
   std::int64_t block = -1;    // ParameterPart::block
-  std::int64_t matrix = -1;   // which of a bank; -1: the whole parameter
+  std::int64_t matrix = -1;   // index in a bank; -1: the whole parameter
 };
 struct Declaration {
   std::string name;
   std::vector<std::int64_t> shape;
   Update update;          // unless a control pattern names it
-  bool is_table = false;  // stored in the tables' dtype
+  bool is_table = false;  // stored in the dtype of embedding tables
   bool exported = true;
   std::vector<DeclaredPart> parts{};
 };
 
-// The matrices of one kind, one of each of these blocks, in a bank that has `kinds` of them, one
+// The matrices of one kind, one per block of `blocks`, in a bank that stores `kinds` kinds one
 // after the other.
 struct BlockMatrices {
   ParameterId bank;
@@ -33,20 +33,21 @@ struct BlockMatrices {
   std::vector<std::int64_t> blocks{};  // ascending
 
   std::int64_t count() const { return std::ssize(blocks); }
-  // Where a block's matrix is among them; nothing where it has none.
+  // Index of the block's matrix among these matrices; nothing if the block has none.
   std::optional<std::int64_t> place(std::int64_t block) const;
-  // Where a block's matrix, which it has, is among the bank's parts: these are block by block.
+  // Index of the block's matrix among the bank's parts, which are sorted by block. Requires that
+  // the block has one.
   std::size_t part(std::int64_t block) const {
     return static_cast<std::size_t>(*place(block) * kinds + kind);
   }
 };
 
-// Declares one parameter after the other; the table has the same order. The scripts' quantiser
-// takes int6 where a name contains .mlp., .attn. or .proj., else int8.
+// Declares parameters in the order of the table. The reference implementation's quantizer uses int6
+// for names that contain .mlp., .attn. or .proj., else int8.
 class Declarations {
  public:
   using Shape = std::vector<std::int64_t>;
-  // A matrix of a block, "blocks.i.NAME.weight".
+  // A matrix of a block, named "blocks.i.NAME.weight".
   struct Kind {
     const char* name;
     Initial initial;
@@ -54,21 +55,21 @@ class Declarations {
 
   // An embedding table.
   ParameterId table(const std::string& name, const Shape& shape, Update update, Initial initial);
-  // From `inputs` to `outputs` channels; none where they are equal.
+  // From `inputs` to `outputs` channels; returns none if they are equal.
   ParameterId projection(const std::string& name, std::int64_t outputs, std::int64_t inputs);
-  // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names
-  // it, unless `update` is given.
+  // Gains, scales, mixes and gates. Muon updates a matrix whose name contains no control pattern,
+  // unless `update` is given.
   ParameterId control(const std::string& name, const Shape& shape, Initial initial,
                       const std::optional<Update>& update = {});
-  // Mixes that are AdamW's and kept in fp32, whatever the patterns name.
+  // Mixes: updated by AdamW and kept in fp32, whatever the control patterns name.
   ParameterId mix(const std::string& name, const Shape& shape, Initial initial);
-  // A control of a block, "blocks.i.NAME".
+  // A control parameter of a block, named "blocks.i.NAME".
   ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
                        Initial initial, Quantization quantization,
                        const std::optional<Update>& update = {});
   ParameterId head(const std::string& name, const Shape& shape, Update update, bool exported);
-  // [kinds·blocks, rows, columns], of these blocks, ascending; updated as Update::muon_by_shape()
-  // says unless `update` is given.
+  // A bank [kinds·blocks, rows, columns] for these blocks, ascending; updated by
+  // Update::muon_by_shape() unless `update` is given.
   std::vector<BlockMatrices> bank(const std::string& name, const std::vector<std::int64_t>& blocks,
                                   const Shape& shape, const std::vector<Kind>& kinds,
                                   const std::optional<Update>& update = {});
@@ -83,11 +84,12 @@ class Declarations {
   std::vector<Declaration> all_;
 };
 
-// The declared parameters, uninitialised, under the Python state dict's names and in its shapes.
-// `storage` is the dtype of embedding tables (bf16 in bf16 runs); all else is fp32, or fp64 when
-// storage is. A parameter whose name contains one of `control_patterns` is updated as a
-// `scalar`, whatever it is, and the artifact keeps a part whose name does; a matrix among the
-// control tensors (skip_weights, resid_mix, the gates' weights) whose name contains none is Muon's.
+// Allocates the declared parameters, uninitialised, with the names and shapes of the Python state
+// dict. `storage`: dtype of embedding tables (bf16 in bf16 runs); all others are fp32, or fp64 if
+// `storage` is. A parameter whose name contains one of `control_patterns` is updated as
+// Update::scalar, and a part whose name contains one stays fp32 in the artifact. Muon updates a
+// matrix among the control tensors (skip_weights, resid_mix, gate weights) whose name contains
+// none.
 ParameterTable make_parameters(
     const std::vector<Declaration>& declarations, at::ScalarType storage, at::Device device,
     std::vector<std::string> control_patterns = default_control_patterns());

@@ -1,6 +1,6 @@
 #pragma once
-// The random draws of the initial weights, in the order in which the reference implementation makes
-// them of its generator.
+// Random draws of the initial weights, in the order in which the reference implementation calls its
+// generator.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -12,16 +12,16 @@ namespace tg {
 struct Draw {
   enum class As {
     embedding,  // torch.nn.Embedding's constructor
-    linear,     // torch.nn.Linear's
-    initial,    // what then overwrites that: the parameter's own Initial
+    linear,     // torch.nn.Linear's constructor
+    initial,    // the explicit init that overwrites it: the parameter's own Initial
   };
   As as;
   ParameterId parameter;
-  std::size_t part = 0;  // of it
-  ParameterId weight{};  // of a Linear's bias: whose inputs say how it is drawn
+  std::size_t part = 0;  // of the parameter
+  ParameterId weight{};  // of a Linear's bias: the weight, whose number of inputs sets the bound
 };
 
-// Appends to a list. What is none draws nothing.
+// Appends draws to a list; skips parameters that are none.
 class DrawList {
  public:
   void embedding(ParameterId table) { add({Draw::As::embedding, table}); }

@@ -13,7 +13,7 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
   double matrices = 0;
   const double heads = static_cast<double>(shape.vocab) * dim *
                        static_cast<double>(1 + plan.head.multi_token.size());
-  // Twice the keys that a query sees on average: n, with a window of w ones 2w − w²/n.
+  // Twice the average number of keys per query: n, or 2w − w²/n with a window w.
   double keys = 0;
   for (const auto& visit : pass.visits) {
     matrices += mlp_matrices;
@@ -23,7 +23,7 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
     const double n = static_cast<double>(context), w = static_cast<double>(seen);
     keys += 2 * w - w * w / n;
   }
-  // q·kᵀ and p·v, forward and twice backward.
+  // q·kᵀ and p·v: once forward, twice backward.
   const double attention = 6 * dim * keys;
   return 6 * (matrices + heads) + attention;
 }

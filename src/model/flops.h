@@ -5,8 +5,8 @@
 
 namespace tg {
 
-// Floating-point operations of training on one token in a pass of the plan: 6 per weight of a GEMM,
-// and attention's over `context` tokens or a call's window.
+// FLOPs of training on one token: 6 per weight of every GEMM, plus attention over `context` tokens
+// or the layer call's window.
 double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t context);
 
 }  // namespace tg

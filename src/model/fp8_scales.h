@@ -11,51 +11,52 @@
 
 namespace tg {
 
-// Delayed scaling (Micikevicius et al. 2022) of the FP8 GEMMs' operands beside the weights: during
-// a step every tensor is rounded with one scale; its largest magnitude over all the step's
-// micro-batches gives the next step's scale. On the device, at fixed addresses.
+// Delayed scaling (Micikevicius et al. 2022) of the activations and gradients that FP8 GEMMs read.
+// A tensor has one scale for the whole step; its amax over all micro-batches of the step sets the
+// scale of the next step. On the device, at fixed addresses.
 class Fp8Scales {
  public:
-  // What a step may grow by over the one before without saturating. A head's unnormalised gradient
-  // and its input over S grow exponentially with logits; the former, in e5m2, has range to spare.
+  // Growth from one step to the next that does not saturate. The unnormalised gradient G of a head
+  // and its input over S grow exponentially with the logits; G, in e5m2, has range to spare.
   static constexpr double kHeadroom = 4, kE5m2Headroom = 16;
 
   Fp8Scales() = default;  // without FP8
-  // `products`: names of the model's GEMMs x·Wᵀ. `tokens`: the tokens that a step's loss averages,
-  // to which its gradients are inversely proportional.
-  Fp8Scales(const std::vector<std::string>& products, std::int64_t tokens, at::Device device);
+  // `gemms`: names of the model's GEMMs x·Wᵀ. `tokens`: number of tokens that a step's loss
+  // averages over; gradients are inversely proportional to it.
+  Fp8Scales(const std::vector<std::string>& gemms, std::int64_t tokens, at::Device device);
 
   bool defined() const { return scales_.defined(); }
   // Scaling of the GEMM's input x, and of its output's gradient.
-  Fp8Scaling input(std::int64_t product) const { return {scales_[0][product], amax_[0][product]}; }
-  Fp8Scaling output_gradient(std::int64_t product) const {
-    return {scales_[1][product], amax_[1][product], std::make_shared<Fp8Scaling::Cached>()};
+  Fp8Scaling input(std::int64_t gemm) const { return {scales_[0][gemm], amax_[0][gemm]}; }
+  Fp8Scaling output_gradient(std::int64_t gemm) const {
+    return {scales_[1][gemm], amax_[1][gemm], std::make_shared<Fp8Scaling::Cached>()};
   }
-  // Sets the guesses of a head (ops/loss/linear_cross_entropy.h), which takes this GEMM's scales
-  // and the next one's: the first step's largest magnitudes of G/4 and of its input scaled by 4c/S,
-  // whose scaling is input(product + 1).
-  void set_head(std::int64_t product, double gradient, double scaled_input);
+  // Initial guesses for a head (ops/loss/linear_cross_entropy.h), which uses the scales of this
+  // GEMM and the next one: amax of G/4, and of the input times 4c/S, whose scaling is input(gemm +
+  // 1).
+  void set_head(std::int64_t gemm, double gradient, double scaled_input);
 
-  // Largest magnitudes since the last update(), [2, products] fp32; with several ranks the caller
-  // reduces them by maximum.
+  // Largest magnitudes since the last update(), [2, GEMMs] fp32; all-reduce them with max before
+  // update() if there are several ranks.
   const at::Tensor& amax() const { return amax_; }
-  const at::Tensor& scales() const { return scales_; }  // of the same shape
+  const at::Tensor& scales() const { return scales_; }  // [2, GEMMs] fp32
   // Copies the scales of GEMM `from` to GEMM `to`.
   void copy(std::int64_t from, std::int64_t to) {
     scales_.select(1, to).copy_(scales_.select(1, from));
   }
-  // Forgets these magnitudes.
+  // Resets the magnitudes.
   void drop_amax();
-  // After each step. A tensor that was not finite, or all zeros, keeps its scale.
+  // Sets the scales from amax; call it after each step. A tensor that was not finite, or all zeros,
+  // keeps its scale.
   void update();
-  // State that a run resumes from after update(), sharing storage: per GEMM its two scales [2], in
-  // the order of scales()' columns.
+  // State to save after update(), sharing storage: both scales [2] of each GEMM, in the order of
+  // the columns of scales().
   NamedTensors state() const;
 
  private:
-  std::vector<std::string> products_;
+  std::vector<std::string> gemms_;
   at::Tensor scales_, amax_;
-  at::Tensor per_scale_;  // the amax that has a scale of 1
+  at::Tensor per_scale_;  // the amax whose scale is 1
 };
 
 }  // namespace tg

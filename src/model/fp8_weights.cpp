@@ -16,9 +16,9 @@ struct Kind {
   const char* name;
   bool Fp8Parts::*part;
   Weight BlockWeights::*matrix;
-  BlockMatrices MatricesPlan::*of;
+  BlockMatrices MatricesPlan::*matrices;
 };
-// Returns the kinds in the order of their scales: FP8 kinds first.
+// In the order of the scales: kinds in FP8 first.
 std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
   std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv, &MatricesPlan::queries},
                              {"out", &Fp8Parts::out, &BlockWeights::out, &MatricesPlan::out},
@@ -28,8 +28,8 @@ std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
   return kinds;
 }
 
-// The head takes two (Fp8Scales::set_head).
-std::vector<std::string> products_of(const Plan& plan, const Fp8Parts& parts, bool has_head) {
+// The head has two entries (Fp8Scales::set_head).
+std::vector<std::string> gemm_names(const Plan& plan, const Fp8Parts& parts, bool has_head) {
   std::vector<std::string> names;
   for (const auto& kind : kinds_of(parts)) {
     for (const auto& visit : plan.all_visits())
@@ -58,58 +58,58 @@ Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWe
     visits_.push_back(banks.of_block(plan.matrices, visit.block));
   if (!numerics.fp8.any()) return;
   const bool has_head = plan.head.weight || logits.columns >= kMinFusedColumns;
-  const auto products = products_of(plan, numerics.fp8, has_head);
-  const auto head_product = std::ssize(products) - 2;
-  scales_ = Fp8Scales(products, numerics.step_tokens, banks.qkv.value.device());
-  if (has_head) guess_head_scales(head_product, numerics.step_tokens, logits);
+  const auto gemms = gemm_names(plan, numerics.fp8, has_head);
+  const auto head_gemm = std::ssize(gemms) - 2;
+  scales_ = Fp8Scales(gemms, numerics.step_tokens, banks.qkv.value.device());
+  if (has_head) guess_head_scales(head_gemm, numerics.step_tokens, logits);
   if (!numerics.has_fp8) return;
   parts_ = numerics.fp8;
   add_matrices(plan, banks, numerics.fp8);
   parts_.head =
       parts_.head && head.value.defined() && supports_fp8_head(head.value, logits.softcap);
-  if (parts_.head) add_head(head_product);
+  if (parts_.head) add_head(head_gemm);
 }
 
-void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted) {
-  std::int64_t product = 0;
-  for (const auto& [name, part, matrix, of] : kinds_of(wanted)) {
-    if (!(wanted.*part)) break;
+void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks,
+                              const Fp8Parts& enabled) {
+  std::int64_t gemm = 0;
+  for (const auto& [name, part, matrix, matrices] : kinds_of(enabled)) {
+    if (!(enabled.*part)) break;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     banks_.push_back({(banks.*matrix).value, bank});
     for (const auto& visit : plan.all_visits()) {
-      if (const auto place = (plan.matrices.*of).place(visit.block)) {
+      if (const auto place = (plan.matrices.*matrices).place(visit.block)) {
         (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
             .value = bank.value[*place],
             .transposed = bank.transposed[*place],
             .scale = bank.scale[*place],
-            .input = scales_.input(product),
-            .output_gradient = scales_.output_gradient(product)};
+            .input = scales_.input(gemm),
+            .output_gradient = scales_.output_gradient(gemm)};
       }
-      ++product;
+      ++gemm;
     }
   }
 }
 
-void Fp8Weights::guess_head_scales(std::int64_t product, std::int64_t tokens,
-                                   const Logits& logits) {
-  // For logits near 0: weights e^−cap, a gradient of a quarter of that, a fraction of 4/(tokens·S),
-  // and inputs up to 8. A logit far from 0 saturates, or is lost, for one step. Beyond kMaxSoftcap
-  // the head is not computed in FP8.
+void Fp8Weights::guess_head_scales(std::int64_t gemm, std::int64_t tokens, const Logits& logits) {
+  // Assumes logits near 0: weights e^−cap, gradients G of a quarter of that, a coefficient
+  // 4/(tokens·S), and input elements up to 8. Logits far from 0 saturate or underflow for one step.
+  // Beyond kMaxSoftcap the head is not computed in FP8.
   const double weight = std::exp(-std::min(logits.softcap, cuda::kMaxSoftcap));
   const double sum = weight * static_cast<double>(logits.columns);
-  scales_.set_head(product, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));
+  scales_.set_head(gemm, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));
 }
 
-void Fp8Weights::add_head(std::int64_t product) {
+void Fp8Weights::add_head(std::int64_t gemm) {
   const auto bank = head_.value.unsqueeze(0);
   const auto rounded = empty_fp8_weights(bank);
   banks_.push_back({bank, rounded});
   head_.fp8 = {.value = rounded.value[0],
                .transposed = rounded.transposed[0],
                .scale = rounded.scale[0],
-               .input = scales_.input(product),
-               .output_gradient = scales_.output_gradient(product),
-               .scaled_input = scales_.input(product + 1)};
+               .input = scales_.input(gemm),
+               .output_gradient = scales_.output_gradient(gemm),
+               .scaled_input = scales_.input(gemm + 1)};
 }
 
 void Fp8Weights::inherit_scales(const Pass& from, const Pass& to) {

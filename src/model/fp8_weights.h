@@ -11,56 +11,57 @@
 
 namespace tg {
 
-// The matrices of one block, or banks of those that blocks have: qkv [(heads + 2·KV)·hd, D],
-// concatenated for one GEMM, with the values' rows times their weight in a value residual; out [D,
-// heads·hd] with its rows times attn_scale, up [H, D], down [D, H] with its rows times mlp_scale.
+// The matrices of one block, or banks [matrices, …] of them: qkv [(heads + 2·KV)·hd, D],
+// concatenated for one GEMM, the value rows scaled by their weight in a value residual; out [D,
+// heads·hd] with rows scaled by attn_scale, up [H, D], down [D, H] with rows scaled by mlp_scale.
 // All sizes are compute_sizes().
 struct BlockWeights {
   Weight qkv, out, up, down;
 
-  // A block's, of banks [matrices, …]; undefined what it does not have.
+  // The matrices of one block, sliced from banks [matrices, …]; undefined where the block has none.
   BlockWeights of_block(const MatricesPlan& matrices, std::int64_t block) const;
   BlockWeights frozen() const { return {qkv.frozen(), out.frozen(), up.frozen(), down.frozen()}; }
 };
 
-// Operands of passes that ask for FP8: the matrices in the compute dtype, and in FP8 those that
-// numerics.fp8 names. A weight is rounded once for all calls of its block; activations have a scale
-// per call. There are scales for all calls' GEMMs and for a head that is untied or large enough for
-// FP8, whether in FP8 or not, since a run may resume on another GPU.
+// The weights of passes with FP8: the matrices in the compute dtype and FP8 copies of those that
+// numerics.fp8 names. A weight has one FP8 copy for all layer calls of its block; activations and
+// gradients have scales per layer call. Scales exist for the GEMMs of all layer calls, and for a
+// head that is untied or large enough for FP8, whether they are in FP8 or not: a run may resume on
+// another GPU.
 class Fp8Weights {
  public:
-  // The head's logits.
+  // Size and softcap of the head's logits.
   struct Logits {
     std::int64_t columns;
     double softcap;
   };
 
   Fp8Weights() = default;
-  // `banks`: of all blocks; `head`: WeightCopies::head()'s, without FP8.
+  // `banks`: the matrices of all blocks; `head`: WeightCopies::head() without FP8.
   Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
              const Weight& head, const Logits& logits);
 
-  // Rounds what the matrices are now.
+  // Quantizes the current values of the matrices.
   void round();
-  const BlockWeights& of(const Visit& visit) const {
+  const BlockWeights& block(const Visit& visit) const {
     return visits_[static_cast<std::size_t>(visit.index)];
   }
   const Weight& head() const { return head_; }
   Fp8Scales& scales() { return scales_; }
-  // Gpt::inherit_fp8_scales().
+  // See Gpt::inherit_fp8_scales().
   void inherit_scales(const Pass& from, const Pass& to);
-  Fp8Parts parts() const { return parts_; }  // that are in FP8
+  Fp8Parts parts() const { return parts_; }  // in FP8
 
  private:
-  void add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted);
-  void guess_head_scales(std::int64_t product, std::int64_t tokens, const Logits& logits);
-  void add_head(std::int64_t product);
+  void add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& enabled);
+  void guess_head_scales(std::int64_t gemm, std::int64_t tokens, const Logits& logits);
+  void add_head(std::int64_t gemm);
 
   std::vector<BlockWeights> visits_;
   Weight head_;
   Fp8Scales scales_;
   Fp8Parts parts_;
-  std::vector<std::pair<at::Tensor, Fp8Weight>> banks_;  // what is rounded, and to what
+  std::vector<std::pair<at::Tensor, Fp8Weight>> banks_;  // source and FP8 copy
 };
 
 }  // namespace tg

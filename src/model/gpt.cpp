@@ -15,12 +15,12 @@ namespace tg {
 
 namespace {
 
-// Returns the gradient scale of adapted losses: in fp16 large enough that few gradients of their
-// mean over `targets` round to zero; gradients of their sum then have LossScale's initial scale.
+// Loss scale of adapted losses: keeps most gradients of a mean over `targets` above fp16's
+// underflow. The gradients of the sum are scaled by 64, LossScale's initial value.
 double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
-  constexpr std::uint64_t kOfSum = 64;
+  constexpr std::uint64_t kSumScale = 64;
   if (compute != at::kHalf) return 1;
-  return static_cast<double>(std::bit_floor(kOfSum * static_cast<std::uint64_t>(targets)));
+  return static_cast<double>(std::bit_floor(kSumScale * static_cast<std::uint64_t>(targets)));
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ void Gpt::set_fake_quant(bool on) {
 
 std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t context) const {
   const at::AutoGradMode as_in_training(true);
-  // Rows without memory: only their shape, dtype and device count.
+  // Expanded from one element: only the shape, dtype and device are read.
   const auto x = at::empty({1, 1, 1}, table_[plan_.embedding.tokens].options())
                      .to(numerics_.compute)
                      .expand({batch, tokens, sizes_.dim});
@@ -59,16 +59,16 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                                  const ForwardMode& mode) const {
   const auto& heads = weights_.mtp_heads();
-  const double share = plan_.head.multi_token_weight / static_cast<double>(heads.size());
+  const double weight = plan_.head.multi_token_weight / static_cast<double>(heads.size());
   at::Tensor sum;
   for (std::int64_t k = 0; k < std::ssize(heads); ++k) {
-    // Head k predicts the token k + 2 places after its input.
+    // Head k predicts the token k + 2 positions after its input.
     const auto length = states_btd.size(1) - (k + 1);
     const auto loss = linear_cross_entropy(states_btd.narrow(1, 0, length).flatten(0, 1),
                                            heads[static_cast<std::size_t>(k)],
                                            targets_bt.narrow(1, k + 1, length).flatten(),
                                            {.cap = plan_.head.softcap,
-                                            .scale = mode.scale * share,
+                                            .scale = mode.scale * weight,
                                             .vocab = plan_.shape.vocab,
                                             .grad_scale = mode.grad_scale});
     sum = sum.defined() ? sum + loss : loss;
@@ -162,7 +162,7 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   const auto states =
       trunk_.final_states(ids_bn, pass(), {.only = Positions{count - 1, count}, .cache = &cache});
   cache.add(ids_bn);
-  // Memory-bound: a padded copy of the table would cost more than it gains.
+  // Decoding is memory-bound: padding the table would cost more than it saves.
   return softcapped(linear(states, trunk_.head(plan_.shape.vocab)).squeeze(1));
 }
 

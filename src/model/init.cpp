@@ -37,7 +37,7 @@ class Generator {
   }
 
  private:
-  // One buffer for all draws: the system clears each page that a process touches first.
+  // One buffer for all draws: memory that a process touches first costs page faults.
   at::Tensor buffer(at::IntArrayRef shape) {
     const auto count = c10::multiply_integers(shape);
     if (!drawn_.defined() || drawn_.numel() < count) drawn_ = at::empty({count}, at::kFloat);
@@ -48,7 +48,7 @@ class Generator {
   at::Tensor drawn_;
 };
 
-// What is drawn is overwritten by the draws.
+// Sets all parameters to constants; make() overwrites the random ones.
 void set_constants(const ParameterTable& table) {
   for (const auto& row : table.rows()) {
     for (const auto& part : row.parts) {
@@ -59,7 +59,7 @@ void set_constants(const ParameterTable& table) {
   }
 }
 
-// Keeps the values that the part asks for of what a constructor draws.
+// Always draws as the constructor does, but keeps the draw only if the part's Initial uses it.
 void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
   const auto& [dist, number, transposed] = part.initial;

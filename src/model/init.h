@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// Sets every parameter to its initial value as its row says (ParameterPart::initial), drawn from
-// the CPU generator of `seed` in the order in which the Python script draws (ModelSpec::draws), so
-// that the same seed gives the same weights (to the last bits of the QR).
+// Initialises every parameter as ParameterPart::initial says. Draws from a CPU generator with
+// `seed` in the order of the Python script (ModelSpec::draws), so that one seed gives the script's
+// weights (up to the last bits of the QR).
 void initialize(ParameterTable& table, const std::vector<Draw>& draws, std::int64_t seed);
 
 }  // namespace tg

@@ -12,7 +12,7 @@ Layer::Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, c
     : layers_(layers),
       visit_(visit),
       pass_(pass),
-      weights_(layers.weights_.of(visit, pass.fp8)),
+      weights_(layers.weights_.block(visit, pass.fp8)),
       kernels_(layers.choose_kernels(visit, x, pass)) {}
 
 const BlockPlan& Layer::block() const {
@@ -35,7 +35,7 @@ ResidualNorm Layer::norm_for_mlp(const MixTerms& terms, std::size_t keep) const 
 }
 
 NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
-  // Rows that are scored are taken of written ones.
+  // Scored rows are sliced from materialized ones.
   const auto mlp_input = pass_.scored(visit_) ? NormedForm::written : kernels_.mlp_input;
   return lanes_norm(terms,
                     {norm(kernels_.attention_input, weights_.qkv), norm(mlp_input, weights_.up)});
@@ -52,7 +52,7 @@ ResidualNorm Layer::add_attention(const at::Tensor& x_btd,
   const bool adapts = pass_.loras != nullptr && pass_.loras->adapts_out(visit_);
   const auto adapted = adapts ? pass_.loras->add_out(visit_, x.clone(), attended.inner) : x;
   return linear_residual_norm(attended.y, weights_.out, adapted,
-                              norm(kernels_.mlp_input, weights_.up), attended.y_dots, kernels_.out);
+                              norm(kernels_.mlp_input, weights_.up), attended.delta, kernels_.out);
 }
 
 MixTerm Layer::project(const Attention::Output& attended) const {
@@ -102,7 +102,7 @@ bool Layers::recomputes_blocks() const {
 
 VisitKernels Layers::choose_kernels(const Visit& visit, const at::Tensor& x,
                                     const PassInputs& pass) const {
-  const auto& weights = weights_.of(visit, pass.fp8);
+  const auto& weights = weights_.block(visit, pass.fp8);
   const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
   const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
   const auto feeds = mlp_input(mlp);
@@ -128,11 +128,11 @@ at::Tensor Layers::visit_values(const Visit& visit, const at::Tensor& embedded) 
   const auto scale = plan.scale ? table_[plan.scale] * own : own;
   const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
   if (!plan.projection) {
-    // In fp32, as the scale's gradient, a sum over all tokens.
+    // In fp32, since the scale's gradient is a sum over all tokens.
     const auto scaled = (embedded.to(scale.scalar_type()) * scale).to(numerics_.compute);
     return pad_heads(scaled, -1, kv_heads, head);
   }
-  // Scales the small matrix rather than its output for every token.
+  // Scales the small matrix instead of its output for every token.
   const auto weight = pad_heads(weights_.small(table_[plan.projection]) * scale, 0, kv_heads, head);
   return linear(embedded, {weight, {}});
 }

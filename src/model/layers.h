@@ -1,7 +1,7 @@
 #pragma once
-// The calls that a recipe's flow (Plan::flow) is made of. Each computes a part of a layer call with
-// the kernels chosen for it, and handles FP8, adapters, caches, scored positions and observers, so
-// that a flow reads like its formula.
+// The operations that a recipe's flow (Plan::flow) composes. Each computes a part of a layer call
+// with the fastest kernels; FP8, adapters, caches, scored positions and observers are handled here,
+// so that a flow reads like its formula.
 #include <ATen/ATen.h>
 
 #include "model/attention.h"
@@ -15,7 +15,7 @@
 
 namespace tg {
 
-// Kernels of a layer call, and the forms in which its norms pass their rows to them.
+// Kernels of a layer call, and the forms in which its norms pass rows to them.
 struct VisitKernels {
   Kernel qkv{}, out{}, mlp{};
   NormedForm attention_input{}, mlp_input{};
@@ -25,39 +25,39 @@ class Layers;
 
 // One layer call, with norm scale s:
 //   n = rms(x)·s,  attention(n),  mlp(n) = W_down(leaky(W_up·n)²)
-// attn_scale and mlp_scale are in the output projection and in W_down (BlockWeights).
+// attn_scale and mlp_scale are folded into the output projection and W_down (BlockWeights).
 class Layer {
  public:
-  // Everything must outlive it. x [B, T, D]: shaped like the call's rows.
+  // All arguments must outlive it. x [B, T, D]: like the rows of the layer call.
   Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, const at::Tensor& x);
 
   const Visit& visit() const { return visit_; }
   const BlockPlan& block() const;
 
-  // The sum of `terms` and its norm, for attention; `keep` as in residual_norm().
+  // The sum of `terms` and its norm, for attention; `keep` as for residual_norm().
   ResidualNorm norm_for_attention(const MixTerms& terms, std::size_t keep = 0) const;
-  // Returns the sum of `terms` and its norm, for the MLP of a call without attention that is not
-  // the last one.
+  // The sum of `terms` and its norm, for the MLP of a layer call without attention. Not for the
+  // last layer call.
   ResidualNorm norm_for_mlp(const MixTerms& terms, std::size_t keep = 0) const;
-  // The lanes of `terms` and their norms, of the first for attention and of the second for the MLP.
+  // The lanes that `terms` sum to and their norms: lane 0 for attention, lane 1 for the MLP.
   NormedLanes norm_lanes(const LaneTerms& terms) const;
-  // Returns attention's output before the projection. `values` [B, T, KV·hd] are added to the
-  // block's own; first_v are the first call's values, for a value residual. Both may be undefined.
+  // Attention before the output projection. `values` [B, T, KV·hd]: added to the block's own
+  // values; first_v: values of the first layer call, for a value residual. Both may be undefined.
   Attention::Output attention(const NormedInput& n_btd, const at::Tensor& values,
                               const at::Tensor& first_v) const;
-  // The sum of x and attention's output projection, and its norm, for the MLP; of scored rows.
+  // Adds attention's output projection to x and norms the sum for the MLP; scored rows only.
   ResidualNorm add_attention(const at::Tensor& x_btd, const Attention::Output& attended) const;
-  // That projection alone.
+  // The output projection alone, as a term.
   MixTerm project(const Attention::Output& attended) const;
-  // The MLP's output, as a term; of scored rows.
+  // The MLP's output, as a term; scored rows only.
   MixTerm mlp(const NormedInput& n_btd) const;
-  // The rows of x [B, T, …] that are scored, contiguous.
+  // The scored rows of x [B, T, …], contiguous.
   at::Tensor scored(const at::Tensor& x) const;
-  // The scored rows of a norm.
+  // The scored rows of a normed input.
   NormedInput scored(const NormedInput& n) const;
 
  private:
-  // For the GEMM of `weight`, which takes its rows in that form.
+  // Options of a norm whose rows the GEMM of `weight` reads in this form.
   NormOptions norm(NormedForm form, const Weight& weight) const;
 
   const Layers& layers_;
@@ -69,29 +69,29 @@ class Layer {
 
 class Layers {
  public:
-  // Everything must outlive it. Passes with gradients keep what `recompute` says for backward:
-  // `light` not the MLP's activation, `block` nothing but what a block passes to the next.
+  // All arguments must outlive it. `numerics.recompute` selects the activations that passes with
+  // gradients save: `light` all but the MLP's activation, `block` only what a block passes to the
+  // next.
   Layers(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table,
          const WeightCopies& weights, const Numerics& numerics);
 
   const Plan& plan() const { return plan_; }
   at::Tensor operator[](ParameterId id) const { return table_[id]; }
-  // What the stream is multiplied by that is made once a step.
+  // Per-step coefficients of the residual stream.
   const StreamWeights& stream_weights() const { return weights_.stream(); }
-  // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
+  // A parameter [..., MODEL_DIM], padded to the width of the activations.
   at::Tensor widened(const at::Tensor& parameter) const;
-  // Whether the flow must wrap each call in recomputed().
+  // Whether the flow must wrap each layer call in recomputed().
   bool recomputes_blocks() const;
-  // Returns the kernels of a call on rows like x [B, T, D], with gradients or without as autograd
-  // is now.
+  // Kernels for a layer call with rows like x [B, T, D], for training if grad mode is enabled.
   VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
                               const PassInputs& pass) const;
-  // The rows of a table of value embeddings [V, channels] for ids [B, T] → [B, T, channels]; none:
-  // undefined.
+  // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
+  // if the table is none.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt) const;
-  // Returns a call's projection of the value embedding [B, T, KV·hd], or undefined.
+  // The layer call's projection of the value embedding [B, T, KV·hd], or undefined.
   at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
-  // For the head.
+  // Options of the final norm, whose output the head reads.
   NormOptions head_norm(const PassInputs& pass) const;
 
  private:

@@ -28,7 +28,7 @@ const char* list_of(LoraKind kind) {
   return "";
 }
 
-// The order of draws.
+// In the order of draws.
 constexpr LoraKind kVisitKinds[] = {LoraKind::queries, LoraKind::values, LoraKind::keys,
                                     LoraKind::mlp, LoraKind::out};
 
@@ -60,7 +60,7 @@ LoraGroup group_of(const std::vector<LoraKind>& kinds) {
 
 }  // namespace
 
-at::Tensor FlatPart::of(const at::Tensor& flat) const {
+at::Tensor FlatPart::view(const at::Tensor& flat) const {
   return flat.narrow(0, offset, c10::multiply_integers(shape)).view(shape);
 }
 
@@ -99,12 +99,12 @@ LoraAdapters::LoraAdapters(const Gpt& model, const LoraOptions& options, std::in
 
   parameters_ = at::zeros({count}, model.parameter_options());
   for_each_group([&](const LoraGroup& group, std::size_t visit) {
-    const auto a = group.a.of(parameters_);
+    const auto a = group.a.view(parameters_);
     for (std::int64_t i = 0; i < std::ssize(group.adapters); ++i) {
       const auto& adapter = group.adapters[static_cast<std::size_t>(i)];
       const auto name = name_of(adapter.kind, visit);
       names_[name + ".A"] = a.narrow(1, i * rank_, rank_);
-      names_[name + ".B"] = adapter.b.of(parameters_);
+      names_[name + ".B"] = adapter.b.view(parameters_);
     }
   });
   draw_a(generator);

@@ -8,7 +8,7 @@ namespace tg {
 
 namespace {
 
-// Returns the factor on the GEMM that an adapter of the call adds to, [out] or [1]; undefined: 1.
+// Scale of the output that the adapter adds to, [out] or [1]; undefined: 1.
 at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
                     const ParameterTable& table) {
   const auto& block = plan.block(visit);
@@ -31,23 +31,23 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
   const auto& leaf = adapters.parameters();
   const auto values = leaf.detach().to(compute);
   const auto rows_of = [&](const FlatPart& part, const at::Tensor& flat) {
-    return part.of(flat).slice(0, adapters.rows() - rows);
+    return part.view(flat).slice(0, adapters.rows() - rows);
   };
   const auto weight = [&](const FlatPart& part, const at::Tensor& row_scale) {
-    BatchedWeight of{rows_of(part, values), rows_of(part, leaf.grad()), leaf, row_scale,
-                     grad_scale};
+    BatchedWeight batched{rows_of(part, values), rows_of(part, leaf.grad()), leaf, row_scale,
+                          grad_scale};
     if (row_scale.defined())
-      of.value = (rows_of(part, leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
-    return of;
+      batched.value = (rows_of(part, leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
+    return batched;
   };
   const auto group = [&](const LoraGroup& from, const auto& scale) {
-    Group of;
-    if (!from.adapters.empty()) of.a = weight(from.a, {});
+    Group cast;
+    if (!from.adapters.empty()) cast.a = weight(from.a, {});
     for (const auto& [kind, b] : from.adapters) {
-      of.kinds.push_back(kind);
-      of.b.push_back(weight(b, scale(kind)));
+      cast.kinds.push_back(kind);
+      cast.b.push_back(weight(b, scale(kind)));
     }
-    return of;
+    return cast;
   };
   head_ = group(adapters.head(), [](LoraKind) { return at::Tensor(); });
   visits_.resize(plan.all_visits().size());
@@ -62,15 +62,15 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
 at::Tensor LoraPass::multiply_a(const Group& group, const NormedInput& x_btd) const {
   const auto& x = x_btd.tensor();
   const auto width = shape_.dim;
-  // A slice of the whole width would be a copy in the backward pass.
-  const auto product =
+  // Narrowing to the full width would still copy in the backward pass.
+  const auto inner =
       batched_linear(x.size(-1) == width ? x : x.narrow(-1, 0, width), group.a, scale_);
   const auto& row_scale = x_btd.row_scale();
-  return row_scale.defined() ? NormedInput::scaled_by_row(product, row_scale).rows() : product;
+  return row_scale.defined() ? NormedInput::scaled_by_row(inner, row_scale).rows() : inner;
 }
 
 LoraPass::Inner LoraPass::attention(const Visit& visit, const NormedInput& n_btd) const {
-  return multiply_a(of(visit).attention, n_btd).split(rank_, -1);
+  return multiply_a(groups(visit).attention, n_btd).split(rank_, -1);
 }
 
 LoraPass::HeadsLayout LoraPass::heads_of(LoraKind kind) const {
@@ -85,14 +85,14 @@ LoraPass::HeadsLayout LoraPass::heads_of(LoraKind kind) const {
   }
 }
 
-at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& at, const at::Tensor& inner,
-                               const BatchedWeight& b) const {
-  const auto first = at.first * sizes_.head_dim, width = at.count * sizes_.head_dim;
-  if (b.value.size(1) == width && at.runs.size() == 1)
+at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& layout,
+                               const at::Tensor& inner, const BatchedWeight& b) const {
+  const auto first = layout.first * sizes_.head_dim, width = layout.count * sizes_.head_dim;
+  if (b.value.size(1) == width && layout.runs.size() == 1)
     return add_batched_linear(y, first, inner, b);
-  const auto heads = batched_linear(inner, b).unflatten(-1, {at.count, -1});
+  const auto heads = batched_linear(inner, b).unflatten(-1, {layout.count, -1});
   at::Tensor padded;
-  for (const auto& [from, to, count] : at.runs) {
+  for (const auto& [from, to, count] : layout.runs) {
     const auto run =
         at::constant_pad_nd(heads.narrow(-1, from, count), {to, sizes_.head_dim - to - count});
     padded = padded.defined() ? padded + run : run;
@@ -101,7 +101,7 @@ at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& at, const
 }
 
 at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
-  const auto& group = of(visit).attention;
+  const auto& group = groups(visit).attention;
   auto sum = y;
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const auto kind = group.kinds[i];
@@ -111,17 +111,18 @@ at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inne
 }
 
 bool LoraPass::adapts_out(const Visit& visit) const {
-  return of(visit).attention.kinds.back() == LoraKind::out;
+  return groups(visit).attention.kinds.back() == LoraKind::out;
 }
 
 at::Tensor LoraPass::add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
-  return adapts_out(visit) ? add_batched_linear(y, 0, inner.back(), of(visit).attention.b.back())
-                           : y;
+  return adapts_out(visit)
+             ? add_batched_linear(y, 0, inner.back(), groups(visit).attention.b.back())
+             : y;
 }
 
 at::Tensor LoraPass::add_mlp(const Visit& visit, const at::Tensor& y,
                              const NormedInput& x_btd) const {
-  const auto& group = of(visit).mlp;
+  const auto& group = groups(visit).mlp;
   return group.a.defined() ? add_batched_linear(y, 0, multiply_a(group, x_btd), group.b[0]) : y;
 }
 

@@ -13,30 +13,32 @@
 
 namespace tg {
 
-// Adapters as one pass of a model reads them: cast once to its compute dtype; an adapter beside a
-// block's scaled matrix has that scale, as the matrix's copy has. Outputs are in the compute dtype;
-// x and y have the widths of ComputeSizes, the adapters the model's own.
+// Adapters of one pass, cast once to the compute dtype and scaled like the weight copy of the
+// matrix beside them. GEMMs are in the compute dtype; x and y have the widths of ComputeSizes, the
+// adapters the model's own.
 class LoraPass {
  public:
-  // For `stage`'s calls and the last `rows` rows of the adapters, for a batch of that many rows.
-  // grad_scale: the factor on the losses' gradients, by which the adapters' gradients are divided
-  // (BatchedWeight). Everything must outlive it but `adapters`.
+  // For the layer calls of `stage` and the last `rows` rows of the adapters, for a batch of `rows`
+  // rows. grad_scale: loss scale of the gradients, by which the adapters' gradients are divided
+  // (BatchedWeight). All arguments but `adapters` must outlive it.
   LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ComputeSizes& sizes, at::ScalarType compute,
            double grad_scale);
 
-  // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
+  // n·Aᵀ of attention's input n [B, T, D]: [B, T, rank] for each adapter.
   using Inner = std::vector<at::Tensor>;
   Inner attention(const Visit& visit, const NormedInput& n_btd) const;
-  // Each adds to a GEMM's output in place, as add_batched_linear() does, and returns it. To the QKV
-  // projection [B, T, (heads + 2·KV)·hd]:
+  // The add_ functions add adapter outputs to y and return it; y is overwritten, see
+  // add_batched_linear().
+  // add_qkv: y is the QKV projection [B, T, (heads + 2·KV)·hd].
   at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
-  // to what the output projection adds to [B, T, D], where it has an adapter:
+  // add_out: y is the output projection's result [B, T, D], or its residual input; returned as it
+  // is if there is no such adapter.
   bool adapts_out(const Visit& visit) const;
   at::Tensor add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
-  // to the MLP's output of x, both [B, T, D]:
+  // add_mlp: y is the MLP's output for x, both [B, T, D].
   at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const NormedInput& x_btd) const;
-  // to the logits of the states x [B, T, D], [B, T, V]:
+  // add_head: y is the logits [B, T, V] for the states x [B, T, D].
   at::Tensor add_head(const at::Tensor& y, const NormedInput& x_btd) const;
 
  private:
@@ -48,16 +50,17 @@ class LoraPass {
   struct VisitGroups {
     Group attention, mlp;
   };
-  // Layout of a GEMM's heads, each by `runs`, in a row [B, T, (heads + 2·KV)·hd] at `first_head`.
+  // Position of Q, K or V in a row [B, T, (heads + 2·KV)·hd]: `count` heads from head `first` on,
+  // each padded by `runs`.
   struct HeadsLayout {
     std::int64_t first, count;
     const std::vector<ChannelRun>& runs;
   };
   HeadsLayout heads_of(LoraKind kind) const;
-  at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& at, const at::Tensor& inner,
+  at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& layout, const at::Tensor& inner,
                        const BatchedWeight& b) const;
   at::Tensor multiply_a(const Group& group, const NormedInput& x_btd) const;
-  const VisitGroups& of(const Visit& visit) const {
+  const VisitGroups& groups(const Visit& visit) const {
     return visits_[static_cast<std::size_t>(visit.index)];
   }
 
@@ -66,7 +69,7 @@ class LoraPass {
   double scale_;
   std::int64_t rank_;
   Group head_;
-  std::vector<VisitGroups> visits_;  // by index
+  std::vector<VisitGroups> visits_;  // by layer call index
 };
 
 }  // namespace tg

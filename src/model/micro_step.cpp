@@ -7,20 +7,20 @@ namespace tg {
 MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs)
     : passes_("the step",
               {[this, &model, mode] {
-                 auto of_part = mode;
-                 of_part.scale /= static_cast<double>(parts_);
+                 auto part_mode = mode;
+                 part_mode.scale /= static_cast<double>(parts_);
                  const auto tokens = static_cast<double>(batch_.inputs.numel() * parts_);
                  const double unit = model.plan().head.sums_over_tokens ? tokens : 1;
-                 of_part.scale *= unit;
-                 history_ =
-                     model.loss(batch_.inputs, batch_.targets, of_part, documents_of(batch_));
-                 const auto loss = history_.detach();
+                 part_mode.scale *= unit;
+                 autograd_loss_ =
+                     model.loss(batch_.inputs, batch_.targets, part_mode, documents_of(batch_));
+                 const auto loss = autograd_loss_.detach();
                  if (!loss_.defined()) loss_ = at::empty_like(loss);
                  loss_.copy_(unit == 1 ? loss : loss / unit);
                },
                [this] {
-                 history_.backward();
-                 history_.reset();
+                 autograd_loss_.backward();
+                 autograd_loss_.reset();
                }},
               device, graphs) {}
 
@@ -34,9 +34,9 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
   const auto rows = whole.inputs.size(0) / parts_;
   assert(rows * parts_ == whole.inputs.size(0));
   const auto copy = [&](at::Tensor& to, const at::Tensor& from) {
-    const auto of_part = from.narrow(0, part * rows, rows);
-    if (!to.defined()) to = at::empty(of_part.sizes(), of_part.options());
-    to.copy_(of_part);
+    const auto rows_of_part = from.narrow(0, part * rows, rows);
+    if (!to.defined()) to = at::empty(rows_of_part.sizes(), rows_of_part.options());
+    to.copy_(rows_of_part);
   };
   copy(batch_.inputs, whole.inputs);
   copy(batch_.targets, whole.targets);
@@ -45,7 +45,7 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
     invalidate();
     batch_.segments = at::empty_like(whole.segments);
   }
-  // Those of other parts are empty.
+  // Segments of other chunks become empty.
   const auto count = batch_.inputs.numel(), begin = part * count;
   batch_.segments.copy_(whole.segments.clamp(begin, begin + count) - begin);
   batch_.longest_segment = whole.longest_segment;
@@ -53,7 +53,7 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
   if (parts_ == 1) {
-    // Room for more segments is at another address.
+    // A larger segment buffer has another address.
     const bool moved = batch_.segments.defined() && !batch_.segments.is_same(batch.segments);
     if (moved) invalidate();
     batch_ = batch;
@@ -65,7 +65,7 @@ at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
 }
 
 void MicroStep::invalidate() {
-  history_.reset();  // it may be in the graphs' memory
+  autograd_loss_.reset();  // may be in the graphs' memory pool
   passes_.invalidate();
 }
 

@@ -8,33 +8,33 @@
 
 namespace tg {
 
-// The segments of a batch's rows, which attention does not cross; none where it has none. Its work
-// can be captured.
+// Segments of a batch's rows, which attention does not cross; nullopt if there are none. Can be
+// captured.
 inline std::optional<Documents> documents_of(const DeviceBatch& batch) {
   if (!batch.segments.defined()) return {};
   return documents_at(batch.segments, batch.inputs.size(0), batch.inputs.size(1),
                       batch.longest_segment);
 }
 
-// Forward and backward pass of a micro-batch, in one or several parts of as many sequences; its
-// gradients are added to the parameters'.
+// Forward and backward pass of a micro-batch, in one or several chunks of equally many sequences;
+// accumulates gradients in the parameters.
 class MicroStep {
  public:
   // `mode.scale`: this micro-batch's weight in the step's loss; `device`, `graphs`: see
   // CapturedGraph.
   MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs);
 
-  // From now on a batch is computed in `parts` of its rows, which they must divide.
+  // Splits batches into `parts` chunks of rows; `parts` must divide the number of rows.
   void set_parts(std::int64_t parts);
   std::int64_t parts() const { return parts_; }
 
-  // Returns the part's contribution to the mean loss times mode.scale, [] fp32, valid until the
-  // next forward pass. All batches have one address and one shape.
+  // Returns the chunk's contribution to the mean loss, times mode.scale, [] fp32, valid until the
+  // next forward pass. All batches must have one address and one shape.
   at::Tensor forward(const DeviceBatch& batch, std::int64_t part = 0);
   void backward() { passes_.run(1); }
-  // See CapturedGraph: `form` is a form of the model's computation.
+  // Selects a captured form of the model's computation; see CapturedGraph.
   void select(std::int64_t form) { passes_.select(form); }
-  // To be called when the model's computation changes for good, as when QAT begins.
+  // Call it when the model's computation changes for good, as when QAT begins.
   void invalidate();
   std::int64_t captures() const { return passes_.captures(); }
 
@@ -43,9 +43,10 @@ class MicroStep {
 
   CapturedGraph passes_;
   std::int64_t parts_ = 1;
-  DeviceBatch batch_;   // what the passes read: the whole, or at an address of its own a part of it
-  at::Tensor history_;  // the loss of the forward pass, until the backward pass
-  at::Tensor loss_;     // the same without its history, at one address
+  DeviceBatch batch_;  // input of the passes: the batch, or a copy of one chunk
+  at::Tensor
+      autograd_loss_;  // the forward pass's loss with its autograd graph, until the backward pass
+  at::Tensor loss_;    // detached loss, at a fixed address
 };
 
 }  // namespace tg

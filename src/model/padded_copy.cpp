@@ -18,18 +18,18 @@ WeightSource source_of(const ParameterTable& table, const BlockMatrices& matrice
   return {of_kind(bank.value), of_kind(bank.gradient)};
 }
 
-Slices placed(const at::Tensor& whole, const at::Tensor& padded, const CopyLayout& at) {
-  if (whole.sizes() == padded.sizes() && at.runs.size() <= 1) return {{whole, padded}};
-  const bool by_head = at.heads > 0;
-  const auto from = by_head ? whole.unflatten(at.dim, {at.heads, -1}) : whole;
-  auto to = by_head ? padded.unflatten(at.dim, {at.heads, -1}) : padded;
-  const auto channels = by_head ? at.dim + 1 : -1;
+Slices placed(const at::Tensor& whole, const at::Tensor& padded, const CopyLayout& layout) {
+  if (whole.sizes() == padded.sizes() && layout.runs.size() <= 1) return {{whole, padded}};
+  const bool by_head = layout.heads > 0;
+  const auto from = by_head ? whole.unflatten(layout.dim, {layout.heads, -1}) : whole;
+  auto to = by_head ? padded.unflatten(layout.dim, {layout.heads, -1}) : padded;
+  const auto channels = by_head ? layout.dim + 1 : -1;
   for (std::int64_t dim = 0; dim < from.dim(); ++dim) {
     if (dim != channels) to = to.narrow(dim, 0, from.size(dim));
   }
   if (!by_head) return {{from, to}};
   Slices slices;
-  for (const auto& run : at.runs) {
+  for (const auto& run : layout.runs) {
     slices.emplace_back(from.narrow(channels, run.from, run.count),
                         to.narrow(channels, run.to, run.count));
   }

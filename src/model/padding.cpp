@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// Appends a run, or extends the last one where it goes on.
+// Appends a run, or extends the last run if they are contiguous.
 void append(std::vector<ChannelRun>& runs, const ChannelRun& run) {
   if (run.count == 0) return;
   if (!runs.empty()) {
@@ -22,7 +22,7 @@ void append(std::vector<ChannelRun>& runs, const ChannelRun& run) {
   runs.push_back(run);
 }
 
-// RoPE turns channel i with channel half + i; padded, with padded_half + i.
+// RoPE rotates channels i and half + i as a pair; padded: i and padded_half + i.
 std::vector<ChannelRun> rotated_runs(std::int64_t head, std::int64_t half,
                                      std::int64_t padded_half) {
   const auto rotated = 2 * half, gap = padded_half - half, rest = head - rotated;

@@ -14,8 +14,8 @@ namespace tg {
 
 namespace {
 
-// From this size on a collective of its own and AdamW on a shard cost less than packing the
-// gradient with others and updating the whole on every rank.
+// From this size on, a separate collective with a sharded AdamW update costs less than packing the
+// gradient with others and updating all of it on every rank.
 constexpr std::int64_t kShardedElements = 1 << 20;
 
 bool contains(const std::string& name, const std::string& pattern) {

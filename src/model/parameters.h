@@ -1,6 +1,6 @@
 #pragma once
-// The parameter table: every weight of the model in one row, with all that its initialisation, its
-// optimizer, the reduction of its gradient, the model's files and the quantiser need to know of it.
+// The parameter table: one row per weight of the model, with the metadata that initialisation,
+// optimizer, gradient reduction, files and quantizer read.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -15,28 +15,28 @@
 
 namespace tg {
 
-// Update rule of a parameter. A step updates rules of a lower value first.
+// Update rule of a parameter. A step applies rules in ascending order of value.
 enum class UpdateRule { none, adamw, adam, muon };
 
-// How a parameter is updated: the rule, and the settings that it goes by.
+// How a parameter is updated: the rule and its settings.
 struct Update {
   UpdateRule rule = UpdateRule::none;
   double OptimConfig::*lr = nullptr;                     // the base rate
   double (*weight_decay)(const OptimConfig&) = nullptr;  // decoupled; null: never decayed
-  double lr_multiplier = 1;                              // of this parameter's rate
-  // Steps between updates, which take the sum of their gradients; null: one.
+  double lr_multiplier = 1;                              // multiplies `lr`
+  // Steps between updates; gradients accumulate in between. Null: 1.
   std::int64_t OptimConfig::*every = nullptr;
 
-  // Whether the rule takes whole matrices, [n, rows, columns] or [rows, columns].
+  // Whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
-  // Whether it differs from another in nothing but lr_multiplier.
+  // Whether the updates differ at most in lr_multiplier.
   bool has_settings_of(const Update& other) const;
   bool operator==(const Update&) const = default;
 
-  // AdamW's, all but Muon's.
+  // By AdamW, except muon.
   static const Update muon, embedding, tied_embedding, scalar, head;
-  static const Update none;  // no optimizer at all
-  // Muon's, of matrices [rows, columns]: its steps are √max(1, rows/columns) times as long, as in
+  static const Update none;  // not optimized
+  // Muon for matrices [rows, columns], with the learning rate times √max(1, rows/columns), as in
   // its reference implementation (Jordan et al. 2024).
   static Update muon_by_shape(std::int64_t rows, std::int64_t columns);
 };
@@ -59,52 +59,52 @@ inline constexpr Update Update::scalar = by_adamw(&OptimConfig::scalar_lr, adam_
 inline constexpr Update Update::head = by_adamw(&OptimConfig::head_lr, nullptr);
 inline constexpr Update Update::none{};
 
-// Where the sum of all ranks' gradients goes.
+// How gradients are reduced over ranks.
 enum class GradientReduction {
-  reduce_scatter,  // to each rank its shard
-  all_reduce,      // to every rank the whole
-  none,            // nowhere: each rank keeps its own gradient
+  reduce_scatter,  // each rank receives its shard of the sum
+  all_reduce,      // each rank receives the whole sum
+  none,            // not reduced: each rank keeps its own gradient
 };
 
-// How a tensor begins.
+// Initial distribution of a tensor.
 enum class InitDist {
   constant,       // `number` everywhere
-  first_row,      // `number` in the first row or element, zero in the others
-  torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
+  first_row,      // `number` in the first row or element, zero elsewhere
+  torch_default,  // default of torch.nn.Embedding and torch.nn.Linear
   normal,         // standard deviation `number`
-  orthogonal,     // as torch.nn.init.orthogonal_
+  orthogonal,     // torch.nn.init.orthogonal_
   uniform,        // within ±`number`
 };
 struct Initial {
   InitDist dist;
   double number = 0;
-  bool transposed = false;  // a uniform draw is of the script's matrix [columns, rows]
+  bool transposed = false;  // the uniform draw has the shape of the script's matrix [columns, rows]
 };
 
-// A row of the table, as its declaration returned it (declarations.h). By default: none.
+// Index of a row of the table, as its declaration returns it (declarations.h). Default: none.
 struct ParameterId {
   std::int64_t row = -1;
   explicit operator bool() const { return row >= 0; }
 };
 
-// A parameter, or one matrix of a bank, by its name in the reference implementation's unbanked
-// state dict.
+// A parameter, or one matrix of a bank, named as in the reference implementation's unbanked state
+// dict.
 struct ParameterPart {
   std::string name;
   at::Tensor value;  // a view without gradient: writing to it sets the parameter
   Initial initial;
   Quantization quantization;
-  std::int64_t block = -1;  // whose it is; -1: no block's
+  std::int64_t block = -1;  // index of its block; -1: none
 };
 
 struct Parameter {
-  std::string name;  // the Python state dict's
-  at::Tensor value;  // in the dtype that it is stored in; a leaf that requires a gradient
+  std::string name;  // as in the Python state dict
+  at::Tensor value;  // in its storage dtype; a leaf that requires a gradient
   Update update;
-  bool exported = true;                // part of the final model's files
-  std::vector<ParameterPart> parts{};  // the whole, each element in one of them
+  bool exported = true;                // whether the final model's files include it
+  std::vector<ParameterPart> parts{};  // partition of the value
 
-  // What is stepped by matrices and what is large is sharded, all else that is stepped replicated.
+  // reduce_scatter for parameters updated by matrix and for large ones, all_reduce for the rest.
   GradientReduction reduction() const;
 };
 
@@ -116,27 +116,27 @@ class ParameterTable {
   explicit ParameterTable(std::vector<std::string> control_patterns = default_control_patterns())
       : control_patterns_(std::move(control_patterns)) {}
 
-  // Appends a row, whose value then requires a gradient. Names are unique.
+  // Appends a row and sets its value's requires_grad. Names are unique.
   void add(Parameter row);
 
   const std::vector<Parameter>& rows() const { return rows_; }
-  // Undefined where there is none.
+  // Undefined if `id` is none.
   at::Tensor operator[](ParameterId id) const {
     return id ? rows_[static_cast<std::size_t>(id.row)].value : at::Tensor();
   }
   const at::Tensor& operator[](const std::string& name) const;
-  // The parameter, or an undefined tensor where the settings leave it out.
+  // The parameter, or an undefined tensor if the settings leave it out.
   at::Tensor find(const std::string& name) const;
   std::int64_t element_count() const;
-  // Names and values without their gradients, sharing storage.
+  // Names and values without gradients, sharing storage.
   NamedTensors named_values() const;
-  // The parameters as constants, sharing storage: none requires a gradient.
+  // A copy whose values are detached views, sharing storage: none requires a gradient.
   ParameterTable frozen() const;
 
   // Whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;
-  // What the user may not have meant by other patterns than `usual`, the recipe's, a line each:
-  // patterns that no name contains, and matrices that `usual` names and they leave to Muon.
+  // Warnings, one line each, if the patterns differ from `usual`, the recipe's: patterns that no
+  // name contains, and matrices named by `usual` that Muon now updates.
   std::vector<std::string> pattern_notices(
       const std::vector<std::string>& usual = default_control_patterns()) const;
 
@@ -145,8 +145,8 @@ class ParameterTable {
   std::vector<Parameter> rows_;
 };
 
-// The tensors of the artifact: the parts of all exported parameters, in the table's order. Through
-// the views they are read, and written when an artifact is loaded.
+// The tensors of the artifact: the parts of all exported parameters, in the table's order, as views
+// that are read for export and written when an artifact is loaded.
 std::vector<ParameterPart> unbanked(const ParameterTable& table);
 
 }  // namespace tg

@@ -12,8 +12,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The function, and which of the tensors that it takes and gives are defined: autograd numbers only
-// those.
+// The function, and which of its inputs and outputs are defined: autograd's variable lists hold
+// only those.
 struct Recomputation : torch::CustomClassHolder {
   TensorFunction function;
   std::vector<bool> takes, gives;
@@ -47,7 +47,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     const auto all = recomputation->run(in);
     recomputation->gives = Recomputation::which(all);
     auto out = Recomputation::defined(all);
-    // Autograd then tracks none as an input or as a view of something: gradients pass through
+    // Detaches the outputs from inputs and views, which autograd would track: gradients go through
     // backward().
     for (auto& tensor : out) tensor = tensor.variable_data();
     context->save_for_backward(in);
@@ -74,7 +74,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       }
     }
     torch::autograd::backward(roots, gradients);
-    variable_list found(1);  // of the recomputation itself: none
+    variable_list found(1);  // the gradient of `recomputation`: none
     for (const auto& input : in) found.push_back(input.grad());
     return found;
   }

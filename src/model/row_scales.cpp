@@ -12,9 +12,9 @@ at::Tensor RowScales::columns() const {
 }
 
 void RowScales::unscale(const at::Tensor& gradient, const at::Tensor& value) const {
-  const auto products = (gradient * value).sum(-1);  // [matrices, rows]
+  const auto row_dots = (gradient * value).sum(-1);  // [matrices, rows]
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const auto of_matrix = products[static_cast<std::int64_t>(i)];
+    const auto of_matrix = row_dots[static_cast<std::int64_t>(i)];
     const auto& target = parameters[i].gradient;
     if (target.defined()) target.add_(of_matrix.sum_to_size(target.sizes()), factor);
   }
@@ -47,7 +47,7 @@ RowScales value_scales(const Plan& plan, const ParameterTable& table) {
     if (blend) scales.offset = 1, scales.factor = -1;
     const auto& parameter = table[weights];
     if (i == first) {
-      // A blend's parameter keeps a gradient of 0, and is stepped as such.
+      // A blend's parameter keeps a gradient of 0, with which the optimizer updates it.
       if (blend) source_of(parameter);
       scales.parameters.push_back({at::full({1}, blend ? 0 : 1, parameter.options()), {}});
       continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Learned scales of what a matrix multiplies to, folded into its rows: W' = s ⊙ W.
+// Learned scales of matrix outputs, folded into the rows of the weight: W' = s ⊙ W.
 #include <ATen/ATen.h>
 
 #include <vector>
@@ -9,27 +9,28 @@
 
 namespace tg {
 
-// Row scales of a bank's matrices: s = offset + factor·parameter, of [rows] or [1] each; none where
-// empty. A source without a gradient is a constant.
+// Scales of the matrices of a bank: s = offset + factor·parameter, each [rows] or [1]. Empty: no
+// scales. A source without a gradient is a constant.
 struct RowScales {
   std::vector<WeightSource> parameters{};
   double offset = 0, factor = 1;
 
   bool empty() const { return parameters.empty(); }
   at::Tensor columns() const;  // s [matrices, rows or 1, 1]
-  // Turns `gradient` of W' into W's, s ⊙ dW', and adds ds = Σ dW' ⊙ W over a row to the parameters'
-  // gradients.
+  // Turns `gradient` from dW' into dW = s ⊙ dW', in place, and adds factor·ds, ds = Σ dW' ⊙ W over
+  // a row, to the gradients of the parameters.
   void unscale(const at::Tensor& gradient, const at::Tensor& value) const;
 };
 
-// `scale` of all blocks.
+// The parameter `scale` of all blocks that have it.
 RowScales output_scales(const Plan& plan, const ParameterTable& table,
                         ParameterId BlockPlan::*scale);
-// Returns the weight of a call's own values in a value residual, [], except for the first call:
-// WeightCopies folds it into the projection; terms added to the projection take it themselves.
+// Weight of a layer call's own values in a value residual, [], except in the first layer call.
+// WeightCopies folds it into the projection; terms added to the projection's output need it
+// applied.
 at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table);
-// Returns the scales of the blocks' own values: value_scale, or the own weight of a value residual;
-// 1 for the first call of a residual, which has its own values alone.
+// Scales of the blocks' own values: value_scale, or the own weight of a value residual. The first
+// layer call of a residual uses its own values only: its s is 1.
 RowScales value_scales(const Plan& plan, const ParameterTable& table);
 
 }  // namespace tg

@@ -13,12 +13,12 @@ MixWeight zeros(at::IntArrayRef sizes, const WeightSource& like) {
   return {make(), like.gradient.defined() ? make() : at::Tensor()};
 }
 
-// Returns each lane's weight in the final lane, [2, 1].
-at::Tensor final_shares(FinalLane lane, const at::TensorOptions& options) {
+// Weights of both lanes in the final one, [2, 1].
+at::Tensor final_lane_weights(FinalLane lane, const at::TensorOptions& options) {
   if (lane == FinalLane::mean) return at::full({2, 1}, 0.5, options);
-  const auto shares = at::zeros({2, 1}, options);
-  shares[lane == FinalLane::first ? 0 : 1].fill_(1);
-  return shares;
+  const auto coefficients = at::zeros({2, 1}, options);
+  coefficients[lane == FinalLane::first ? 0 : 1].fill_(1);
+  return coefficients;
 }
 
 void add(const WeightSource& to, const at::Tensor& gradient) {
@@ -44,10 +44,10 @@ StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std:
     if (skip->skip.gates) skip_gates_ = source_of(table[skip->skip.gates]);
     const auto rows = skip_weights_.value.size(0);
     skips_ = zeros({rows, 2, dim}, skip_weights_);
-    own_ = at::zeros({rows, 1}, skip_weights_.value.options());
+    self_skip_ = at::zeros({rows, 1}, skip_weights_.value.options());
     for (const auto& stage : plan.stages) {
       for (const auto& visit : stage.pass.visits)
-        if (makes_skip(visit) && !visit.skip.slot) own_[visit.skip.row].fill_(1);
+        if (makes_skip(visit) && !visit.skip.slot) self_skip_[visit.skip.row].fill_(1);
     }
   }
   if (lanes != nullptr) {
@@ -56,30 +56,30 @@ StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std:
     last_row_ = lanes->lanes.row;
     lanes_ = zeros({residual_.value.size(0), 2, 4}, residual_);
     final_ = zeros({1, 4}, residual_);
-    final_shares_ = final_shares(plan.head.lane, residual_.value.options());
+    final_lane_weights_ = final_lane_weights(plan.head.lane, residual_.value.options());
   }
 }
 
-MixWeight StreamWeights::row(const MixWeight& of, std::int64_t row) {
-  return {of.value[row], of.gradient.defined() ? of.gradient[row] : at::Tensor()};
+MixWeight StreamWeights::row(const MixWeight& weights, std::int64_t row) {
+  return {weights.value[row], weights.gradient.defined() ? weights.gradient[row] : at::Tensor()};
 }
 
-at::Tensor StreamWeights::share() const {
+at::Tensor StreamWeights::x_coefficient() const {
   return skip_gates_.value.defined() ? skip_gates_.value.sigmoid()
                                      : at::ones_like(skip_weights_.value);
 }
 
 void StreamWeights::make() {
   if (skips_.defined()) {
-    const auto x = share();
+    const auto x = x_coefficient();
     const auto skip =
         skip_gates_.value.defined() ? (1 - x) * skip_weights_.value : skip_weights_.value;
-    const auto shares = at::stack({x + own_ * skip, (1 - own_) * skip}, 1);
-    skips_.value.copy_(pad_last(shares, dim_));
+    const auto coefficients = at::stack({x + self_skip_ * skip, (1 - self_skip_) * skip}, 1);
+    skips_.value.copy_(pad_last(coefficients, dim_));
   }
   if (lanes_.defined()) {
     at::cat_out(lanes_.value, {residual_.value.diag_embed(), post_.value.transpose(1, 2)}, 2);
-    at::sum_out(final_.value, final_shares_ * lanes_.value[last_row_], 0, /*keepdim=*/true);
+    at::sum_out(final_.value, final_lane_weights_ * lanes_.value[last_row_], 0, /*keepdim=*/true);
   }
 }
 
@@ -94,9 +94,9 @@ void StreamWeights::collect_gradients() {
   if (skips_.gradient.defined()) {
     const auto gradient = skips_.gradient.narrow(2, 0, skip_weights_.value.size(1));
     const auto of_x = gradient.select(1, 0);
-    const auto of_skip = own_ * of_x + (1 - own_) * gradient.select(1, 1);
+    const auto of_skip = self_skip_ * of_x + (1 - self_skip_) * gradient.select(1, 1);
     if (skip_gates_.value.defined()) {
-      const auto x = share();
+      const auto x = x_coefficient();
       add(skip_weights_, (1 - x) * of_skip);
       add(skip_gates_, (of_x - skip_weights_.value * of_skip) * x * (1 - x));
     } else {
@@ -105,7 +105,7 @@ void StreamWeights::collect_gradients() {
     skips_.gradient.zero_();
   }
   if (lanes_.gradient.defined()) {
-    lanes_.gradient[last_row_].add_(final_shares_ * final_.gradient);
+    lanes_.gradient[last_row_].add_(final_lane_weights_ * final_.gradient);
     add(residual_, lanes_.gradient.narrow(2, 0, 2).diagonal(0, 1, 2));
     add(post_, lanes_.gradient.narrow(2, 2, 2).transpose(1, 2));
     lanes_.gradient.zero_();

@@ -1,6 +1,6 @@
 #pragma once
-// Per-step precomputed coefficients of the residual stream, for terms whose weight several
-// parameters make.
+// Coefficients of the residual stream that are computed from several parameters: once per step
+// instead of in every layer call.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -11,40 +11,41 @@
 
 namespace tg {
 
-// Coefficients of gated skips, and of skips of calls in two lanes: of x and of the skip; and of
-// calls in two lanes of their outputs. At fixed addresses; gradients accumulate beside them.
-// Coefficients that the plan does not have are undefined, their parameters without gradients.
+// Coefficients of x and of the skip, for skips with gates or in layer calls with two lanes, and
+// mixing weights of two lanes. At fixed addresses; their gradients accumulate beside them until
+// collect_gradients(). Coefficients that the plan does not have stay undefined, and their
+// parameters get no gradients.
 class StreamWeights {
  public:
   StreamWeights() = default;
-  // `dim`: the width that blocks compute with.
+  // `dim`: the padded width of the residual stream.
   StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim);
 
-  // Computes the coefficients from the parameters, once a step.
+  // Computes the coefficients from the parameters, for a step.
   void make();
-  // Adds to the parameters' gradients what has accumulated, and clears it.
+  // Adds the accumulated gradients to the parameters', and clears them.
   void collect_gradients();
-  // What make() makes, as constants.
+  // The coefficients as constants.
   StreamWeights frozen() const;
 
   static bool makes_skip(const Visit& visit) {
     return visit.skip.weights && (visit.skip.gates || visit.lanes.residual);
   }
-  // [2, D]: x ← shares₀ ⊙ x + shares₁ ⊙ skip, or where x itself is the skip shares₀ ⊙ x.
+  // [2, D]: x ← c₀ ⊙ x + c₁ ⊙ skip, or x ← c₀ ⊙ x if x itself is the skip.
   MixWeight skip(const Visit& visit) const { return row(skips_, visit.skip.row); }
-  // Coefficients of lane 0, lane 1, attention and MLP in each lane after the call [2, 4]; in the
-  // final lane, of the last call [1, 4].
+  // Weights of lane 0, lane 1, attention and MLP in each lane after the layer call [2, 4], and in
+  // the final lane after the last layer call [1, 4].
   MixWeight lanes(const Visit& visit) const { return row(lanes_, visit.lanes.row); }
   const MixWeight& final_lane() const { return final_; }
 
  private:
-  static MixWeight row(const MixWeight& of, std::int64_t row);
-  at::Tensor share() const;  // of x: σ(g), or 1
+  static MixWeight row(const MixWeight& weights, std::int64_t row);
+  at::Tensor x_coefficient() const;  // of x: σ(g), or 1
 
   std::int64_t dim_ = 0;
   WeightSource skip_weights_, skip_gates_, residual_, post_;
-  at::Tensor own_;           // [S, 1], 1 where x itself is the skip, else 0
-  at::Tensor final_shares_;  // of the last call's lanes, [2, 1]
+  at::Tensor self_skip_;           // [S, 1], 1 if x itself is the skip, else 0
+  at::Tensor final_lane_weights_;  // [2, 1], of the last layer call's lanes
   std::int64_t last_row_ = 0;
   MixWeight skips_, lanes_, final_;  // [S, 2, D], [L, 2, 4], [1, 4]
 };

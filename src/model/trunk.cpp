@@ -34,12 +34,12 @@ const RopeTable& Trunk::rope_table(const Pass& visits, std::int64_t seq_len, std
                             .trained = numerics_.rope.trained,
                             .frequencies = frequencies};
   auto [cos, sin] = make_rope_table(seq_len, options, numerics_.compute, at::kCPU);
-  // The other channels of a padded half are rotated by 0: cos 1, sin 0.
+  // The padding of a half is not rotated: cos 1, sin 0.
   if (const auto added = sizes_.half_rope_dims - cos.size(1); added > 0) {
     cos = at::constant_pad_nd(cos, {0, added}, 1);
     sin = at::constant_pad_nd(sin, {0, added});
   }
-  // The host waits for the copies: from now on passes on any stream may read them.
+  // The copies synchronize with the host, so that passes on any stream may read them.
   return rope_tables_.emplace(key, RopeTable{cos.to(device), sin.to(device)}).first->second;
 }
 
@@ -74,10 +74,10 @@ at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const PassInputs& pass) con
   const auto* cache = pass.cache;
   if (cache == nullptr || !cache->last_ids.defined())
     return embed(inputs_bt, pass.documents ? pass.documents->ends : at::Tensor());
-  // The smear reads the token before, whose bigram reads the one before that.
+  // The smear reads the previous token, whose bigram reads the one before.
   const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
   const auto begin = cache->last_ids.size(1), length = with_last.size(1);
-  // Where in these ids the segment of the inputs begins.
+  // Index in `with_last` of the first token of the inputs' segment.
   const auto segment = cache->segment_begin - (cache->length - begin);
   at::Tensor ends;
   if (segment > 0) {
@@ -119,8 +119,8 @@ NormedInput Trunk::final_states(const at::Tensor& inputs_bt, const Pass& visits,
   pass.rope = rope_rows(visits, inputs_bt, pass, context);
   pass.q_gain = q_gain(visits, inputs_bt.device());
   auto x0 = embed(inputs_bt, pass);
-  // Adapters have gradients where nothing before them has: as in training, all that is after x0
-  // then has one.
+  // Adapters require gradients where nothing before them does: makes everything after x0 require
+  // one, as in training.
   if (pass.loras != nullptr && at::GradMode::is_enabled()) x0 = x0.detach().requires_grad_();
   auto states = plan_.flow(layers_, visits, pass, inputs_bt, x0);
   pass.observe(Operand::head, /*block=*/-1, states);

@@ -14,40 +14,40 @@
 
 namespace tg {
 
-// All of a model but what is done with its head: from token ids through the embedding and the
-// plan's flow to the states that the head reads. Letters as in gpt.h.
+// The Transformer body: embedding, blocks and final norm, from token ids to the states that the
+// head reads. Letters as in gpt.h.
 class Trunk {
  public:
-  // Everything must outlive it; `weights`: the copies of `table`.
+  // All arguments must outlive it; `weights`: the copies of `table`.
   Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
         const ParameterTable& table, const WeightCopies& weights);
 
-  // Returns the last call's output, normalised [B, T, D]; with `only`, of these positions alone.
-  // RoPE is the pass's own, else numerics.rope's for as many tokens as attention spans: T, a
-  // document's, or the cache's context, and at least `context`.
+  // The normed output of the last layer call [B, T, D]; with `only`, at these positions. RoPE uses
+  // the frequencies of `visits`, or those that numerics.rope gives for the number of tokens that
+  // attention spans: T, the longest document, or the cache's context, and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
-  // The head for training and scoring, padded, or with `rows` rows where it is the token table and
-  // not padded once for all passes.
+  // The head for training and scoring, padded; if it is the token table without a padded copy,
+  // padded here to `rows` rows.
   Weight head(std::int64_t rows, bool fp8 = false) const;
-  // Returns the kernels of the pass's first call on rows like x [B, T, D], with gradients or
-  // without as autograd is now; `context`: tokens that attention spans.
+  // Kernels of the first layer call on rows like x [B, T, D], for training if grad mode is enabled;
+  // `context`: tokens that attention spans.
   VisitKernels choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
                               bool fp8) const;
 
  private:
-  // `document_ends` [B, T] int32: of a token, where in its row its document ends, of which smear
-  // and bigrams read no other; undefined: a row is one document.
+  // `document_ends` [B, T] int32: the end, in the row, of each token's document, which bounds what
+  // smear and bigrams read; undefined: a row is one document.
   at::Tensor embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const;
-  // The inputs of a pass, which the ids of its cache precede.
+  // Embeds the inputs of a pass; the cache's last ids precede them.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
-  // `context`: that attention spans.
+  // `context`: tokens that attention spans.
   const RopeTable& rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
                               at::Device device) const;
-  // Returns the rotations of the inputs' positions.
+  // Rows of the table at the inputs' positions.
   RopeTable rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
-  // What makes 1/√head_dim of attention the pass's own scale; undefined where it has none.
+  // Gain that turns attention's scale 1/√head_dim into the pass's own; undefined if it has none.
   at::Tensor q_gain(const Pass& visits, at::Device device) const;
 
   const Numerics& numerics_;
@@ -56,7 +56,7 @@ class Trunk {
   const ParameterTable& table_;
   const WeightCopies& weights_;
   const Layers layers_;
-  // By arguments, passes by their frequencies.
+  // Key: frequencies of the pass, row length, context.
   mutable std::map<std::tuple<const void*, std::int64_t, std::int64_t>, RopeTable> rope_tables_;
   mutable std::map<double, at::Tensor> q_gains_;  // by scale
 };

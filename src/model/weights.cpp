@@ -47,7 +47,7 @@ Weight WeightCopies::make_qkv(const Plan& plan, const ParameterTable& table,
     qkv.gradient = at::zeros(shape, queries.gradient.options());
     gradient_buffers_.push_back(qkv.gradient);
   }
-  // The rows of `count` heads from `head` on.
+  // Copies into the rows of `count` heads from `head` on.
   const auto copy = [&](const WeightSource& from, std::int64_t head, std::int64_t count,
                         const std::vector<ChannelRun>& runs, const RowScales& scales = {}) {
     const auto rows = [&](const at::Tensor& x) {
@@ -106,8 +106,8 @@ Weight WeightCopies::make_tied_head(const at::Tensor& table, const ComputeSizes&
 }
 
 at::Tensor WeightCopies::fake_quantized(const at::Tensor& parameter, Kind kind) const {
-  // The reference implementation's QAT skips the banks and has one level more than its quantiser
-  // (-32).
+  // The reference implementation's QAT skips the banks and uses one level more (-32) than its
+  // quantizer.
   const bool rounds =
       fake_quant_ && kind != Kind::table && !(kind == Kind::bank && numerics_.record_quirks);
   return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;

@@ -14,49 +14,50 @@
 
 namespace tg {
 
-// Copies of the large matrices in the compute dtype, cast once a step, at fixed addresses. Their
-// gradients accumulate in the parameters' gradients, from which collect_gradients() makes the
-// parameters' own; gradients of Q, K and V, of padded copies and of a token table that is the head
-// accumulate in buffers. Parameters that require no gradient, as for inference, get none. With
-// numerics.fp8 the matrices are copied in FP8 as well. The coefficients of the residual stream
-// (StreamWeights) are made at the same time.
+// Copies of the large matrices in the compute dtype, at fixed addresses, cast once per step instead
+// of in every micro-step. Gradients accumulate directly in the parameters' gradients, except those
+// of Q, K and V, of padded copies and of a tied head, which accumulate in buffers;
+// collect_gradients() completes the parameters' gradients. Parameters that require no gradient
+// (inference) get none. With numerics.fp8, these matrices also have FP8 copies. cast() and
+// collect_gradients() update the StreamWeights, too.
 class WeightCopies {
  public:
   WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics);
 
-  // QAT: whether cast() rounds to the quantiser's levels. It takes effect when cast() runs or is
+  // QAT: whether cast() rounds to the quantizer's levels. Takes effect when cast() runs or is
   // captured; a replay of cast() repeats the captured work.
   void set_fake_quant(bool on) { fake_quant_ = on; }
   // Casts the parameters into the copies.
   void cast();
-  // Adds the buffered gradients to the parameters', clears the buffers, and unscales the rows. Call
-  // it once after the last backward pass of gradients that were zero before the first.
+  // Adds the buffered gradients to the parameters', clears the buffers, and applies the row scales
+  // to the gradients. Call it once, after the last backward pass; gradients must have been zero
+  // before the first.
   void collect_gradients();
-  // These copies as constants, for passes in `compute` that train none of the parameters. cast() of
-  // the copies that they are of casts them as well; set_fake_quant() they need themselves.
+  // These copies as constants, for passes in `compute` that train no parameters. They share storage
+  // with this object, whose cast() updates them; set_fake_quant() must be called on both.
   WeightCopies frozen() const;
 
-  // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
+  // A small matrix that autograd follows, fake-quantized as cast() does; linear() casts it.
   at::Tensor small(const at::Tensor& parameter) const;
-  // Weights of the call's block. `fp8`: with the FP8 copies that exist.
-  const BlockWeights& of(const Visit& visit, bool fp8) const {
-    return fp8 ? fp8_.of(visit) : blocks_[static_cast<std::size_t>(visit.block)];
+  // Weights of the layer call's block. `fp8`: with their FP8 copies.
+  const BlockWeights& block(const Visit& visit, bool fp8) const {
+    return fp8 ? fp8_.block(visit) : blocks_[static_cast<std::size_t>(visit.block)];
   }
-  // What the stream is multiplied by.
+  // Coefficients of the residual stream.
   const StreamWeights& stream() const { return stream_; }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
   void inherit_fp8_scales(const Pass& from, const Pass& to) { fp8_.inherit_scales(from, to); }
-  Fp8Parts fp8_parts() const { return fp8_.parts(); }  // that are in FP8
-  // The head [V, D]. Undefined where it is the token table and autograd adds up what both uses of
-  // that contribute: without supports_fused_head(). `fp8` as of()'s.
+  Fp8Parts fp8_parts() const { return fp8_.parts(); }  // in FP8
+  // The head [V, D]. Undefined if it is tied and autograd accumulates both gradients of the token
+  // table: without supports_fused_head(). `fp8`: with its FP8 copy.
   const Weight& head(bool fp8) const { return fp8 ? fp8_.head() : head_; }
-  // Where the lookup's gradient is added to that head's, fp32; undefined: autograd has both, or the
-  // head has its own weight.
+  // Buffer of a tied head's gradient, fp32, which the lookup's gradient is added to. Undefined if
+  // autograd computes both, or if the head has its own weight.
   const at::Tensor& table_gradient() const { return table_gradient_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
-  // What QAT tells apart: it never rounds the token table.
+  // Kinds that QAT distinguishes: it never rounds the token table.
   enum class Kind { bank, matrix, table };
   struct Copy {
     WeightSource source;
@@ -78,7 +79,7 @@ class WeightCopies {
   const Numerics numerics_;
   bool fake_quant_ = false;
   std::vector<Copy> copies_;
-  // Slices of the parameters' gradients, and of gradient_buffers_, which are added to them.
+  // Pairs of slices: of a parameter's gradient, and of the gradient buffer that is added to it.
   Slices gradient_slices_;
   std::vector<at::Tensor> gradient_buffers_;
   std::vector<BlockWeights> blocks_;
