@@ -9,14 +9,14 @@ namespace tg {
 
 namespace {
 
-// Returns m0 and m1 of the call's block, [2, D] or [2].
+// m0 and m1 of the layer call's block, [2, D] or [2].
 at::Tensor mix_of(const Layers& layers, const Visit& visit) {
   const auto mix = layers[layers.plan().block(visit).mix];
   return mix.dim() == 2 ? layers.widened(mix) : mix;
 }
 
-// Returns the terms of a call's input in one lane.
-MixTerms entry_terms(const Layers& layers, const Visit& visit, const Stream& in) {
+// Terms of a layer call's input mix, with one lane.
+MixTerms entry_terms(const Layers& layers, const Visit& visit, const ResidualStream& in) {
   auto terms = in.terms;
   auto mix = mix_of(layers, visit);
   if (StreamWeights::makes_skip(visit)) {
@@ -25,20 +25,21 @@ MixTerms entry_terms(const Layers& layers, const Visit& visit, const Stream& in)
     const auto weight = layers.widened(layers[visit.skip.weights][visit.skip.row]);
     if (visit.skip.slot)
       terms.push_back({.tensor = in.skip, .weight = weight});
-    else  // x itself: in m0
+    else  // x itself is the skip: folds its weight into m0
       mix = at::stack({mix[0] * (1 + weight), mix[1].expand_as(weight)});
   }
   terms.push_back({.tensor = in.x0, .shares = mix});
   return terms;
 }
 
-// σ(gate(x)) [B, T, 1], without a gradient for x.
-at::Tensor update_share(const Layers& layers, const Gate& gate, const at::Tensor& x) {
+// σ(gate(x)) [B, T, 1]; x gets no gradient from it.
+at::Tensor update_gate(const Layers& layers, const Gate& gate, const at::Tensor& x) {
   const Weight weight{layers.widened(layers[gate.weight]), {}};
   return (linear(x.detach(), weight) + layers[gate.bias]).sigmoid().to(x.scalar_type());
 }
 
-Stream visit_in_one_lane(const Layers& layers, const Layer& layer, const Stream& in) {
+ResidualStream visit_in_one_lane(const Layers& layers, const Layer& layer,
+                                 const ResidualStream& in) {
   const auto& visit = layer.visit();
   const auto entry = layer.norm_for_attention(entry_terms(layers, visit, in),
                                               /*keep=*/visit.keep_input ? in.terms.size() : 0);
@@ -46,17 +47,18 @@ Stream visit_in_one_lane(const Layers& layers, const Layer& layer, const Stream&
   const auto middle = layer.add_attention(entry.x, attended);
   const auto branch = layer.mlp(middle.y);
 
-  Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
+  ResidualStream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
   if (const auto& gate = layer.block().update_gate; gate.weight) {
     const auto x = layer.scored(entry.x);
-    out.terms = {{.tensor = x + update_share(layers, gate, x) * (middle.x + branch.tensor - x)}};
+    out.terms = {{.tensor = x + update_gate(layers, gate, x) * (middle.x + branch.tensor - x)}};
   } else {
     out.terms = {{.tensor = middle.x}, branch};
   }
   return out;
 }
 
-Stream visit_in_two_lanes(const Layers& layers, const Layer& layer, const Stream& in) {
+ResidualStream visit_in_two_lanes(const Layers& layers, const Layer& layer,
+                                  const ResidualStream& in) {
   const auto& visit = layer.visit();
   assert(!visit.keep_input);
   LaneTerms terms{.terms = in.terms,
@@ -78,16 +80,16 @@ Stream visit_in_two_lanes(const Layers& layers, const Layer& layer, const Stream
           .first_v = attended.first_v};
 }
 
-Stream visit_flow(const Layers& layers, const Layer& layer, const Stream& in) {
+ResidualStream visit_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
   return layer.visit().lanes.residual ? visit_in_two_lanes(layers, layer, in)
                                       : visit_in_one_lane(layers, layer, in);
 }
 
-// Returns the norm of the last call's output, for the head.
-NormedInput final_norm(const Layers& layers, Stream stream, const PassInputs& pass) {
+// The final norm, of the last layer call's output, for the head.
+NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassInputs& pass) {
   const auto norm = layers.head_norm(pass);
   if (!stream.lane_weights.defined()) return residual_norm(stream.terms, norm).y;
-  // A lane that nothing is of is not read.
+  // Does not read a lane whose weight is 0.
   const auto lane = layers.plan().head.lane;
   if (lane != FinalLane::mean) stream.terms[lane == FinalLane::first ? 1 : 0].tensor.reset();
   return lanes_norm({.terms = stream.terms, .weights = layers.stream_weights().final_lane()},

@@ -18,7 +18,7 @@ constexpr Initial kZero{InitDist::constant, 0};
 constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
-// Drawn only where there is a spread.
+// Draws nothing if std is 0.
 constexpr Initial normal(double std) {
   return std > 0 ? Initial{InitDist::normal, std} : kZero;
 }
@@ -130,7 +130,7 @@ class GptSpec {
       plan.attn_scale = of_block("attn_scale", {dim_}, constant(1));
       plan.mlp_scale = of_block("mlp_scale", {dim_}, constant(1));
     }
-    // Initial weights: 1 for the stream, 0 for the first block's input.
+    // m0 = 1 for the stream, m1 = 0 for the first block's input.
     const bool by_channel = config_.resid_mix == ResidMix::vector;
     plan.mix =
         of_block("resid_mix", by_channel ? Shape{2, dim_} : Shape{2}, {InitDist::first_row, 1});
@@ -141,7 +141,7 @@ class GptSpec {
     plan_.blocks.push_back(plan);
   }
 
-  // One of four kinds, or none.
+  // HEAD_GATE selects one of four kinds, or none.
   HeadGate head_gate(std::int64_t i) {
     const auto& gates = config_.gates;
     const auto heads = config_.num_heads, window = gates.gate_window;

@@ -1,28 +1,29 @@
 #pragma once
-// The GPT that three recipes have in common: every part in which they differ is a setting, which
-// the others may turn on as well.
+// The GPT that three recipes share: all differences between them are settings, which any of them
+// can enable.
 #include "recipes/recipe.h"
 
 namespace tg {
 
-// Parameters that files of other programs and older checkpoints are recognised by.
+// Parameters by which checkpoints of other programs and older ones are recognised.
 inline constexpr const char kTokenTable[] = "tok_emb.weight", kHead[] = "lm_head.weight";
 
 inline constexpr const char kLanePost[] = "parallel_post_lambdas",
                             kLaneResidual[] = "parallel_resid_lambdas";
 
-// What tells these recipes apart besides settings.
+// Differences between these recipes that are not settings.
 struct GptRecipe {
-  // The draws of the script, and after them the draws of parts that it does not have.
+  // The script's draws, followed by draws of parts that the script does not have.
   std::vector<Draw> (*draws)(const Plan& plan, const ModelConfig& config);
-  InitDist matrices = InitDist::orthogonal;  // of queries, keys, values and the MLP's first
-  // RECORD_QUIRKS=1: no optimizer has an untied head, as none has heads of multi-token prediction.
+  InitDist matrices = InitDist::orthogonal;  // of queries, keys, values and the MLP's first matrix
+  // Reference bug, kept with RECORD_QUIRKS=1: an untied head is in no optimizer. Heads of
+  // multi-token prediction are in none in any of these recipes.
   bool forgets_untied_head = false;
 };
 
 ModelSpec gpt_spec(const Settings& settings, const GptRecipe& recipe);
 
-// The draws of a head's gate: where it begins at random, and the weight of a Linear in any case.
+// Appends a head gate's draws: of the weight of a Linear, or of a weight with a random Initial.
 void draw_head_gate(DrawList& draw, const Gate& gate, const ModelConfig& config);
 
 }  // namespace tg

@@ -6,7 +6,7 @@ namespace tg {
 
 namespace {
 
-// The script's defaults, which its run command changes (configs/record_1061.env).
+// The script's defaults; its run command changes some (configs/record_1061.env).
 void set_defaults(Settings& s) {
   s.data.loader_order = LoaderOrder::documents;
 

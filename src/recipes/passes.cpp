@@ -29,8 +29,8 @@ Visit visit_of(const ModelConfig& config, std::int64_t block) {
           .exclusive = block >= config.num_layers - config.xsa_last_n};
 }
 
-// The newest output that the encoder pushes is the input of the decoder's first entry, and needs no
-// slot; the output of an earlier entry is kept as the input of the entry after it.
+// The newest output that the encoder pushes is the input of the decoder's first entry and needs no
+// slot; an earlier entry's output is saved as the input of the next entry.
 class PassBuilder {
  public:
   PassBuilder(const ModelConfig& config, const PassParameters& parameters)
@@ -50,7 +50,7 @@ class PassBuilder {
   }
 
  private:
-  // Returns whether the model has the call.
+  // Sets the entry's lanes and skip; returns false if the model leaves out the entry.
   bool enter_decoder(Visit& visit, std::int64_t entry) {
     const auto first = config_.lanes.parallel_start_layer;
     const bool in_lanes = first > 0 && visit.block >= first;
@@ -80,16 +80,16 @@ class PassBuilder {
   Pass pass_;
 };
 
-// Numbers the calls of a pass without recurrence: each has the index of its block's first call in
+// Numbers a pass without recurrence: each layer call has the index of its block's first call in
 // `last`.
 void number_as_in(const Pass& last, Pass& pass) {
   for (auto& visit : pass.visits)
     visit.index = std::ranges::find(last.visits, visit.block, &Visit::block)->index;
 }
 
-// The blocks of a pass in their order: with recurrence 0 … LOOP_START−1, NUM_LOOPS+1 times
-// LOOP_START … LOOP_END, and the rest. The first half of these entries is the encoder, the shorter
-// one where their number is odd, the second half the decoder.
+// The blocks of a pass in order; with recurrence 0 … LOOP_START−1, NUM_LOOPS+1 times LOOP_START …
+// LOOP_END, then the rest. The first half of these entries, rounded down, is the encoder, the
+// second half the decoder.
 std::vector<std::int64_t> block_order(const ModelConfig& config, bool recurs) {
   const auto& [loops, start, end, at] = config.recurrence;
   std::vector<std::int64_t> order;

@@ -1,11 +1,12 @@
-// The record of the 16 MB challenge of 2026-03-23: its script's defaults are the program's.
+// The record of the 16 MB challenge of 2026-03-23; its script's defaults are the program's
+// defaults.
 #include "recipes/gpt_spec.h"
 
 namespace tg {
 
 namespace {
 
-// Module by module what its constructor draws, and what the script then overwrites that with.
+// The draws of each module's constructor, followed by the script's explicit initialisation.
 std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
   const auto& m = plan.matrices;
   DrawList draw;

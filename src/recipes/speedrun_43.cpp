@@ -1,5 +1,5 @@
 // Record 43 of the GPT-124M speedrun, of 2025-11-10: 2,245 steps of 262,144 tokens to a validation
-// loss of 3.28. Its layers differ from each other as the script has them, for 12 of them alone.
+// loss of 3.28. Its 12 layers differ from each other, so their number is fixed.
 #include "recipes/speedrun_43.h"
 
 #include <map>
@@ -89,7 +89,7 @@ void set_defaults(Settings& s) {
 
   s.averaging.ema_enabled = s.averaging.swa_enabled = false;
   s.averaging.late_qat_threshold = 0;
-  s.averaging.control_tensor_name_patterns = {};  // its gates are NorMuon's
+  s.averaging.control_tensor_name_patterns = {};  // NorMuon updates its gates
   s.runtime.artifact = Artifact::none;
 }
 
@@ -101,7 +101,7 @@ std::map<std::string, std::string> texts_of(const ModelConfig& config) {
   return texts;
 }
 
-// What the layers fix, another value of a setting would only seem to change.
+// Rejects settings that this recipe's fixed layers would ignore.
 void require_topology(const ModelConfig& config) {
   // clang-format off
   static const std::vector<std::string> free = {
@@ -109,7 +109,7 @@ void require_topology(const ModelConfig& config) {
       "LOGIT_SOFTCAP", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "SPARSE_ATTN_GATE_SCALE",
       "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW", "WINDOW_YARN",
       "ATTENTION_SCALE",
-      // Without effect where NUM_LOOPS is 0, which it must be.
+      // Have no effect with NUM_LOOPS=0, which is required.
       "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"};
   // clang-format on
   Settings own;

@@ -5,8 +5,8 @@ namespace tg::record_43 {
 
 namespace {
 
-// x + σ(w)·skip, then λ0·x + λ1·x0. Where the skip is x itself its weight is in λ0.
-MixTerms entry_terms(const Layers& layers, const Layer& layer, const Stream& in) {
+// x + σ(w)·skip, then λ0·x + λ1·x0. If x itself is the skip, its weight is folded into λ0.
+MixTerms entry_terms(const Layers& layers, const Layer& layer, const ResidualStream& in) {
   const auto& skip = layer.visit().skip;
   auto mix = layers[layer.block().mix];
   auto terms = in.terms;
@@ -21,7 +21,7 @@ MixTerms entry_terms(const Layers& layers, const Layer& layer, const Stream& in)
   return terms;
 }
 
-Stream visit_flow(const Layers& layers, const Layer& layer, const Stream& in) {
+ResidualStream visit_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
   const auto& visit = layer.visit();
   const auto terms = entry_terms(layers, layer, in);
   const auto keep = visit.keep_input ? in.terms.size() : 0;

@@ -11,11 +11,11 @@ namespace tg::record_43 {
 
 namespace {
 
-// Where the script's vector has them.
+// Offsets in the script's vector `scalars`.
 constexpr std::int64_t kMixes = 2 * kFirstDecoder, kValueScales = kMixes + 2 * kBlocks,
                        kSmear = kValueScales + 2 * kBlocks, kBackoutLambda = kSmear + 1;
 
-// The vector may be padded to a multiple of the ranks.
+// Splits `scalars`, which may be padded to a multiple of the number of ranks.
 void add_scalars(const at::Tensor& scalars, NamedTensors& into) {
   const auto add = [&](const std::string& name, std::int64_t at, std::int64_t count) {
     into.emplace_back(name, scalars.narrow(0, at, count));
@@ -32,7 +32,7 @@ void add_scalars(const at::Tensor& scalars, NamedTensors& into) {
   into.emplace_back("backout_lambda", scalars[kBackoutLambda]);
 }
 
-// [D, 4·D] in memory is Q, K, V and O, [D, D] each.
+// Splits [D, 4·D], which in memory is Q, K, V and O, [D, D] each.
 void add_attention(const std::string& block, const at::Tensor& qkvo, NamedTensors& into) {
   const auto matrices = qkvo.contiguous().view({4, qkvo.size(0), qkvo.size(0)});
   std::int64_t i = 0;
@@ -40,7 +40,7 @@ void add_attention(const std::string& block, const at::Tensor& qkvo, NamedTensor
     into.emplace_back(fmt::format("{}attn.{}.weight", block, name), matrices[i++]);
 }
 
-// A tensor of the script, under the names that it has here.
+// Adds a tensor of the script under train_gpt's names.
 void add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) {
   const auto block = name.substr(0, name.find('.', std::string_view("blocks.").size()) + 1);
   if (name == "embed.weight") return into.push_back({kTokenTable, tensor});
@@ -63,7 +63,7 @@ bool rename_script_weights(NamedTensors& tensors) {
     const bool attention = name.ends_with("attn.qkvo_w") &&
                            (tensor.dim() != 2 || tensor.size(1) != 4 * tensor.size(0));
     const bool matrix = name.ends_with("mlp.c_fc") && tensor.dim() != 2;
-    // The check of names and shapes says what is wrong.
+    // Keeps the name, so that the check of names and shapes reports the error.
     if (scalars || attention || matrix)
       renamed.emplace_back(name, tensor);
     else

@@ -1,4 +1,4 @@
-// The parameters of record 43's model, how each is updated, and the order of their draws.
+// Parameters of record 43's model, how each is updated, and the order of their draws.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace tg::record_43 {
 
 namespace {
 
-// The script's table of rates, by parameter.
+// Optimizer settings by parameter, as in the script.
 constexpr Update by_adam(double OptimConfig::*lr) {
   return {.rule = UpdateRule::adam, .lr = lr, .every = &OptimConfig::adam_every};
 }
@@ -29,8 +29,8 @@ constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
 
-// Parameters have the names of the script's state dict, except its vector of scalars, each of which
-// has its own name here, and the matrices, which are in banks.
+// Parameter names are those of the script's state dict, except its vector `scalars`, whose elements
+// have separate names, and the matrices, which are in banks.
 class Builder {
  public:
   explicit Builder(const Settings& settings) : config_(settings.model) {}
@@ -66,7 +66,7 @@ class Builder {
       flow_.value_tables[k] = table(fmt::format("value_embeds.{}.weight", k));
   }
 
-  // Each drawn as a matrix of the script: the MLP's first one transposed.
+  // Each matrix is drawn as the script draws it: the MLP's first one transposed.
   void matrices() {
     const auto bound = std::numbers::sqrt3 * 0.5 / std::sqrt(static_cast<double>(dim_));
     const Initial drawn{InitDist::uniform, bound};

@@ -16,37 +16,37 @@ constexpr bool is_long(std::int64_t block) {
   return block == 4 || block == 11;
 }
 
-// Windows in blocks of WINDOW_BLOCK tokens.
+// Window sizes in units of WINDOW_BLOCK tokens.
 struct Windows {
   std::int64_t small, large;
 };
 
-// Rotation of queries and keys, and scale of their scores.
+// RoPE frequencies and the scale of q·k.
 struct Rotation {
-  at::Tensor frequencies;  // radians a position, of the pairs of a head's channels (j, j + d/2)
+  at::Tensor frequencies;  // radians per position of the channel pairs (j, j + d/2) of a head
   double scale;
 };
 
-// base^(−j / (d/4 − 1)) for j < d/4; the other half of the pairs stands still.
+// base^(−j / (d/4 − 1)) for j < d/4; the other half of the pairs is not rotated.
 Rotation first_rotation(const ModelConfig& config) {
-  const auto pairs = head_dim(config) / 2, turning = pairs / 2;
+  const auto pairs = head_dim(config) / 2, rotated = pairs / 2;
   const auto base = at::full({}, 1 / config.rope_base, at::kFloat);
-  const auto turned = at::pow(base, at::linspace(0, 1, turning, at::kFloat));
+  const auto frequencies = at::pow(base, at::linspace(0, 1, rotated, at::kFloat));
   const double scale = config.windows.attention_scale;
-  return {at::cat({turned, at::zeros({pairs - turning}, at::kFloat)}),
+  return {at::cat({frequencies, at::zeros({pairs - rotated}, at::kFloat)}),
           scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(head_dim(config)))};
 }
 
-// YaRN (Peng et al. 2023) of a window that grows from w_o to w_n: pairs that turn less than once in
-// w_o turn by w_o/w_n, pairs that turn more than 32 times as before, and
-// scale ← scale·(1 + 0.2·ln(w_n/w_o)).
+// YaRN (Peng et al. 2023) for a window that grows from w_o to w_n: pairs with less than one
+// rotation in w_o are slowed by w_o/w_n, pairs with more than 32 rotations keep their frequency,
+// and scale ← scale·(1 + 0.2·ln(w_n/w_o)).
 Rotation stretched(const Rotation& from, const ModelConfig& config, std::int64_t before,
                    std::int64_t after) {
   if (before == after || !config.windows.window_yarn) return from;
   const double ratio = static_cast<double>(before) / static_cast<double>(after);
   const auto window = static_cast<double>(config.windows.window_block * before);
-  const auto turns = window * from.frequencies / (2 * std::numbers::pi);
-  const auto kept = ((turns - 1) / 31).clamp(0, 1);
+  const auto rotations = window * from.frequencies / (2 * std::numbers::pi);
+  const auto kept = ((rotations - 1) / 31).clamp(0, 1);
   return {from.frequencies * (ratio + kept * (1 - ratio)),
           from.scale * (1 + 0.2 * std::log(1 / ratio))};
 }
@@ -77,7 +77,7 @@ Pass make_pass(const ModelConfig& config, const Windows& windows, const Rotation
   return pass;
 }
 
-// Returns the points at which a window changes: fractions of the schedule, or steps.
+// Where a window size changes: at fractions of the schedule, or at steps.
 std::set<double> changes(const WindowsConfig& windows) {
   std::set<double> found;
   for (const auto* schedule : {&windows.short_window, &windows.long_window}) {

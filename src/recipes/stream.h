@@ -1,5 +1,5 @@
 #pragma once
-// The residual stream between the layer calls of a pass, which the recipes' flows share.
+// The residual stream between the layer calls of a pass, shared by the recipes' flows.
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -9,21 +9,21 @@
 
 namespace tg {
 
-// State that one layer call passes to the next.
-struct Stream {
-  at::Tensor x0{};  // [B, T, D], as terms, skip and input; the first call's input
-  // The last call's output as terms that the next norm's kernel adds: their sum, or the two lanes
-  // that the weights [2, 4] make of lane 0, lane 1, attention and MLP.
+// What a layer call passes to the next one.
+struct ResidualStream {
+  at::Tensor x0{};  // [B, T, D], as are terms, skip and input; the input of the first layer call
+  // The last layer call's output as terms, which the next norm's kernel adds: their sum, or with
+  // two lanes their mix by lane_weights [2, 4] of lane 0, lane 1, attention and MLP.
   MixTerms terms{};
   MixWeight lane_weights{};
-  at::Tensor skip{};     // an earlier output that the next call adds, or undefined
-  at::Tensor values{};   // [B, T, KV·hd], the next call's value embedding, or undefined
-  at::Tensor first_v{};  // [B, T, KV, hd], the first call's values, or undefined
-  at::Tensor input{};    // the last call's input x, where the plan keeps it, else undefined
+  at::Tensor skip{};     // an earlier output that the next layer call adds, or undefined
+  at::Tensor values{};   // [B, T, KV·hd], value embedding of the next layer call, or undefined
+  at::Tensor first_v{};  // [B, T, KV, hd], values of the first layer call, or undefined
+  at::Tensor input{};    // the last layer call's input x, if the plan saves it, else undefined
 
-  // Calls f with each of its tensors; the weights are the model's. x0 is before the terms: where
-  // they are one tensor, autograd adds the gradients of recomputed()'s inputs in this order, as it
-  // does without it.
+  // Calls f with each tensor, but not with the weights, which belong to the model. x0 precedes the
+  // terms: if they are one tensor, autograd then accumulates the gradients of recomputed()'s inputs
+  // in the order that it has without recomputation.
   template <class F>
   void for_each_tensor(F&& f) {
     f(x0);
@@ -32,18 +32,19 @@ struct Stream {
   }
 };
 
-// Computes a layer call from the state that the call before passes to it.
-using VisitFlow = std::function<Stream(const Layers& layers, const Layer& layer, const Stream& in)>;
-// Returns the value embedding of a call [B, T, KV·hd], or undefined.
+// Computation of a layer call, given the stream that the previous one returned.
+using VisitFlow = std::function<ResidualStream(const Layers& layers, const Layer& layer,
+                                               const ResidualStream& in)>;
+// Value embedding of a layer call [B, T, KV·hd], or undefined.
 using VisitValues = std::function<at::Tensor(const Visit& visit)>;
 
 struct PassOutput {
-  Stream stream;                 // the last call's
-  std::vector<at::Tensor> kept;  // by slot: outputs that no call's skip took
+  ResidualStream stream;         // after the last layer call
+  std::vector<at::Tensor> kept;  // by slot: saved inputs that no skip has consumed
 };
 
-// Runs the layer calls of a pass in their order on its input x0 [B, T, D]. Each is recomputed in
-// the backward pass if the layers say so.
+// Runs the layer calls of a pass in order, starting with x0 [B, T, D]; recomputes each in the
+// backward pass if layers.recomputes_blocks().
 PassOutput run_visits(const Layers& layers, const Pass& pass, const PassInputs& inputs,
                       const at::Tensor& x0_btd, const VisitValues& values, const VisitFlow& visit);
 
