@@ -13,8 +13,8 @@ void CapturedGraph::run(std::size_t part) {
 }
 
 void CapturedGraph::capture(Form& form) {
-  const auto obstacle = form.graphs.capture(parts_);
-  if (obstacle.empty()) {
+  const auto failure = form.graphs.capture(parts_);
+  if (failure.empty()) {
     ++captures_;
     return;
   }
@@ -23,7 +23,7 @@ void CapturedGraph::capture(Form& form) {
   log_warn(
       "{} cannot be captured as CUDA graphs ({}); every kernel is launched on its own, as with "
       "GRAPHS=0",
-      name_, obstacle);
+      name_, failure);
 }
 
 }  // namespace tg

@@ -11,37 +11,36 @@
 
 namespace tg {
 
-// Work in parts that runs repeatedly, each time in order and on the same tensors of `device`, as
+// Work in parts that runs repeatedly, in the same order and on the same tensors of `device`, as
 // CUDA graphs if `graphs` is set and the device is a GPU. The first run is eager, since it chooses
-// plans and allocates persistent tensors; the second captures the parts; from then on they are
-// replayed, without what they do on the host. If capture fails, a warning says why and every run is
+// plans and allocates persistent tensors; the second captures the parts; later runs replay them,
+// without their host code. If capture fails, logs a warning with the reason, and every run is
 // eager.
 //
-// The work may have several forms, such as the stages of a run. Each is captured once and kept, so
-// that one that returns is replayed. All captures are in the one memory pool, and none runs while
-// another does: a second one's intermediate tensors are where the first one's are, so that it costs
-// its nodes and what it is larger by. Its eager run, though, takes its memory beside the pool. What
-// the parts leave for others they write to tensors that are there beforehand, since a replay
-// assigns no member.
+// The work may have several forms, such as the stages of a run. Each is captured once and kept. All
+// captures share one memory pool, and only one runs at a time, so intermediate tensors overlap: the
+// memory of all forms is the maximum, not the sum, plus the graphs' nodes. A form's eager run
+// allocates outside the pool. The parts must write their results to tensors that exist before,
+// since a replay assigns no member.
 class CapturedGraph {
  public:
   using Part = std::function<void()>;
-  // `name` is the work's name in the warning, such as "the step".
+  // `name`: name of the work in the warning, such as "the step".
   CapturedGraph(std::string name, std::vector<Part> parts, at::Device device, bool graphs)
       : name_(std::move(name)),
         parts_(std::move(parts)),
         uses_graphs_(graphs && device.is_cuda()) {}
 
-  // False: every run is eager, and its tensors may differ from the last run's.
+  // False: every run is eager, and its tensors may differ from the previous run's.
   bool uses_graphs() const { return uses_graphs_; }
-  // Between two runs: the next ones are of that form. At first it is 0.
+  // Selects the form of later runs; initially 0. Call it between runs.
   void select(std::int64_t form) { selected_ = form; }
   void run(std::size_t part);
-  // Call this when the parts' work no longer equals what was captured: of each form the next run is
-  // eager, the one after it captures again. For changes that do not return, such as of the batches'
-  // shape or when QAT begins: as forms, they would be kept for nothing.
+  // Call it when the parts no longer match what was captured: the next run of each form is eager,
+  // and the one after it captures. For permanent changes, such as of the batches' shape or when QAT
+  // begins, whose captures a new form would keep needlessly.
   void invalidate() { forms_.clear(); }
-  // So far, of all forms.
+  // Number of captures of all forms so far.
   std::int64_t captures() const { return captures_; }
 
  private:

@@ -12,20 +12,20 @@ inline c10::Stream compute_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-// One of the device's streams, beside the current one.
+// A stream from the device's pool, other than the current one.
 inline c10::Stream stream_from_pool(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
-// What is queued on `later` from now on waits for what is queued on `earlier`; the host does not.
-// Both are a GPU's.
+// Makes later work on `later` wait for the work queued on `earlier`, without blocking the host.
+// Both are GPU streams.
 inline void order_streams(const c10::Stream& earlier, const c10::Stream& later) {
   c10::Event done(earlier.device_type());
   done.record(earlier);
   done.block(later);
 }
 
-// A timing event. On a GPU it completes when the work queued on the stream before it is done; on a
-// CPU it is the host's clock at construction.
+// A timing event. On a GPU it completes when the work queued before it on the stream is done; on a
+// CPU it is the host time at construction.
 class Event {
  public:
   explicit Event(const c10::Stream& stream)

@@ -33,20 +33,21 @@ std::int64_t largest_fit(
   const auto peak = peak_of(least), larger_peak = peak_of(choices[1]);
   if (!peak || !larger_peak) return least;
   Measured before{least, *peak}, fitting{choices[1], *larger_peak};
-  const auto promised = [&](std::int64_t rows) {
-    const double a_row = static_cast<double>(fitting.peak - before.peak) /
-                         static_cast<double>(fitting.rows - before.rows);
-    return static_cast<double>(fitting.peak) + a_row * static_cast<double>(rows - fitting.rows) <=
+  const auto predicted_to_fit = [&](std::int64_t rows) {
+    const double per_row = static_cast<double>(fitting.peak - before.peak) /
+                           static_cast<double>(fitting.rows - before.rows);
+    return static_cast<double>(fitting.peak) + per_row * static_cast<double>(rows - fitting.rows) <=
            static_cast<double>(usable);
   };
-  // The largest that the two last ones promise, if it does fit; then again, since what a pass
-  // computes in chunks grows with the smallest sizes alone, and so these promise too little.
-  auto failed = choices.size();  // the smallest of those that did not fit
+  // Tries the largest choice that the last two measurements predict to fit, and repeats as long as
+  // choices fit: work done in chunks adds memory only at the smallest sizes, so that these
+  // overestimate the memory per row.
+  auto failed = choices.size();  // smallest choice known not to fit
   for (bool grew = true; grew;) {
     grew = false;
     for (auto i = failed; !grew && choices[i - 1] > fitting.rows; --i) {
       const auto rows = choices[i - 1];
-      if (!promised(rows)) continue;
+      if (!predicted_to_fit(rows)) continue;
       if (const auto fits = peak_of(rows)) {
         before = std::exchange(fitting, {rows, *fits});
         grew = true;
@@ -61,7 +62,7 @@ std::int64_t largest_fit(
 RowsFit fit_rows(const std::vector<std::int64_t>& choices, std::int64_t spare, at::Device device,
                  const RowsPass& pass) {
   if (!device.is_cuda()) return {.rows = choices.back()};
-  // Loads kernels and allocates what stays. Where this is too much the run cannot go on.
+  // Loads kernels and makes persistent allocations. If this does not fit, the run cannot go on.
   peak_of_pass(choices.front(), spare, pass);
   const auto peak_of = [&](std::int64_t rows) -> std::optional<std::int64_t> {
     try {

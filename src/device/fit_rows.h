@@ -1,5 +1,5 @@
 #pragma once
-// How many rows a pass can take at once, found by measuring.
+// Measures how many rows a pass can process at once.
 #include <c10/core/Device.h>
 
 #include <cstdint>
@@ -11,33 +11,34 @@ namespace tg {
 
 struct RowsFit {
   std::int64_t rows = 0;
-  std::int64_t peak = 0, usable = 0;  // bytes of the GPU that its pass and all else takes, and may
+  std::int64_t peak = 0,
+               usable = 0;  // bytes of GPU memory: of the pass and all else, and available
 };
 
-// Runs a pass over so many rows. The pass must leave no state behind, apart from what its first run
-// allocates for good.
+// Runs a pass over this number of rows. It must leave no state behind, apart from persistent
+// allocations of its first run.
 using RowsPass = std::function<void(std::int64_t rows)>;
 
-// Returns the largest of `choices` (ascending) whose pass fits in the GPU's memory beside `spare`
-// bytes: measures two small passes, which predict the limit, and tries real passes from there
-// downwards. On a CPU returns the largest without a measurement. Throws what the pass throws, also
-// if not even the smallest choice fits.
+// Returns the largest of `choices` (ascending) whose pass fits in the GPU's memory with `spare`
+// bytes left. Extrapolates from two small passes, then verifies with real passes from the predicted
+// choice downwards. On a CPU, returns the largest without measuring. Throws the errors of the pass,
+// also if not even the smallest choice fits.
 RowsFit fit_rows(const std::vector<std::int64_t>& choices, std::int64_t spare, at::Device device,
                  const RowsPass& pass);
-// The memory of one choice's pass.
+// Measures the memory of one choice's pass.
 RowsFit measure_rows(std::int64_t rows, const RowsPass& pass);
 
-// The choice itself. `peak_of`: the bytes that a choice's pass takes, nullopt: more than there are.
+// The search of fit_rows(). `peak_of`: bytes that a choice's pass takes; nullopt: out of memory.
 std::int64_t largest_fit(
     const std::vector<std::int64_t>& choices, std::int64_t usable,
     const std::function<std::optional<std::int64_t>(std::int64_t rows)>& peak_of);
 
-// Choices for `rows` rows, ascending: 1 … rows, those that divide it evenly.
+// Choices for `rows` rows, ascending: the divisors of `rows`.
 std::vector<std::int64_t> divisors(std::int64_t rows);
-// rows, a half of it, a quarter and so on.
+// Choices for `rows` rows, ascending: …, rows/4, rows/2, rows, rounded down.
 std::vector<std::int64_t> halves(std::int64_t rows);
 
-// What passes of a trial do not show: kernels that are loaded later, CUDA graphs.
+// Reserve for what trial passes do not show: kernels loaded later, CUDA graphs.
 inline constexpr std::int64_t kSpareBytes = std::int64_t{128} << 20;
 
 }  // namespace tg

@@ -1,6 +1,6 @@
 #pragma once
-// The GPUs of this machine. Implemented in cuda/; in a build without CUDA in no_cuda/, where there
-// is no GPU.
+// The GPUs of this machine. Implemented in cuda/, or in no_cuda/ for a build without CUDA, which
+// has no GPU.
 #include <string>
 #include <vector>
 
@@ -16,10 +16,10 @@ void use_gpu(int index);  // sets this thread's current device, and a current st
 void wait_for_gpu();      // synchronises the current device
 bool has_used_gpu();      // whether any thread of this process called use_gpu()
 
-// Returns whether the current device has compute capability 8.0 or more.
+// Whether the current device has compute capability 8.0 or more.
 bool has_bf16_tensor_cores();
 
-// A named range of the calling thread for Nsight Systems (NVTX).
+// Named NVTX range of the calling thread, for Nsight Systems.
 void begin_gpu_range(const char* name);
 void end_gpu_range();
 

@@ -1,6 +1,6 @@
 #pragma once
-// The memory of the current GPU, in bytes. Implemented in cuda/; in a build without CUDA in
-// no_cuda/, where there is none.
+// Memory of the current GPU, in bytes. Implemented in cuda/, or in no_cuda/ for a build without
+// CUDA, where there is none.
 #include <cstdint>
 
 namespace tg {
@@ -8,19 +8,19 @@ namespace tg {
 struct MemoryPeak {
   std::int64_t allocated = 0, reserved = 0;
 };
-// Since the program started.
+// Peak since the program started.
 MemoryPeak gpu_memory_peak();
 
-// From now on the GPU is used like one of so many bytes (of more than it has: as it is). What is in
-// use on it otherwise counts, see usable_gpu_memory(). Errors: usage (nothing is left).
+// Limits this process to a GPU of `bytes` bytes (no effect if that exceeds the GPU's memory).
+// Memory in use by others counts against it, see usable_gpu_memory(). Throws ExitCode::usage if
+// nothing is left.
 void limit_gpu_memory(std::int64_t bytes);
-// The GPU's memory, or the limit, without what is in use now but not by this process's tensors: its
-// CUDA context and kernels, NCCL's buffers, other processes.
+// The GPU's memory, or the limit, minus memory in use that is not from this process's allocator:
+// CUDA context, kernels, NCCL buffers, other processes.
 std::int64_t usable_gpu_memory();
 
-// A trial with less memory than there is. On its construction all cached memory is given back to
-// the GPU; while it lives, allocations beyond usable_gpu_memory() less `spare` bytes fail as on a
-// GPU that has no more.
+// A trial with reduced memory. The constructor frees all cached memory; until destruction,
+// allocations beyond usable_gpu_memory() minus `spare` bytes fail as on a smaller GPU.
 class GpuMemoryTrial {
  public:
   explicit GpuMemoryTrial(std::int64_t spare);
@@ -28,8 +28,8 @@ class GpuMemoryTrial {
   GpuMemoryTrial(const GpuMemoryTrial&) = delete;
   GpuMemoryTrial& operator=(const GpuMemoryTrial&) = delete;
 
-  std::int64_t peak() const;                       // reserved at most since the construction
-  std::int64_t before() const { return before_; }  // reserved at the construction
+  std::int64_t peak() const;                       // maximum reserved since construction
+  std::int64_t before() const { return before_; }  // reserved at construction
 
  private:
   std::int64_t before_;

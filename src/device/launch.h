@@ -1,6 +1,6 @@
 #pragma once
-// Types that every kernel launcher takes. No LibTorch or CUDA headers here: a .cu file that
-// includes only this compiles in seconds for each architecture.
+// Types that every kernel launcher takes. Includes no LibTorch or CUDA headers, so that a .cu file
+// that includes only this compiles in seconds per architecture.
 #include <cstdint>
 
 struct CUstream_st;
@@ -10,8 +10,8 @@ namespace tg::cuda {
 using Stream = CUstream_st*;  // cudaStream_t
 enum class Dtype { fp32, bf16, fp16 };
 
-// Grid size: `wanted` blocks, at most `per_sm` on each SM of the current GPU (the one at the first
-// call).
+// Grid size: `wanted` blocks, but at most `per_sm` per SM of the GPU that was current at the first
+// call.
 int blocks_for(std::int64_t wanted, int per_sm);
 // Whether that GPU has compute capability 9.x.
 bool is_hopper();

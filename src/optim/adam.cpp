@@ -8,7 +8,7 @@ Adam::Adam(ParameterRows rows, const AdamOptions& options, Communicator& communi
     : ElementOptimizer(std::move(rows), options, communicator, norm_dtype) {}
 
 void Adam::update(const StepScalars& scalars, const Shards& shards) {
-  // A skipped step keeps the moments, whatever the gradients are, and has the rate 0.
+  // A skipped step keeps the moments, whatever the gradients are, and uses a learning rate of 0.
   const auto skip = scalars.skip.to(at::kBool);
   const auto lr = at::where(skip, 0.0, scalars.lr_scale.to(at::kDouble) * options_.lr);
   std::vector<at::Tensor> gradients, rates;
@@ -33,7 +33,7 @@ void Adam::update(const StepScalars& scalars, const Shards& shards) {
 }
 
 at::Tensor Adam::bias_correction(const at::Tensor& t) const {
-  // In fp64: β^t is near 1 in the first steps. A step that was skipped first has t = 0.
+  // In fp64, since β^t is near 1 in the first steps. If the first step is skipped, t is 0.
   const auto steps = t.to(at::kDouble).clamp_min(1);
   return (1 - at::pow(options_.beta2, steps)).sqrt() / (1 - at::pow(options_.beta1, steps));
 }

@@ -3,8 +3,8 @@
 
 namespace tg {
 
-// Adam (Kingma and Ba 2015) in the form of its section 2's last paragraph, whose ε is not divided
-// by the bias correction, with decoupled weight decay:
+// Adam (Kingma and Ba 2015) in the form at the end of its section 2, where ε is not scaled by the
+// bias correction, with decoupled weight decay:
 //   p ← p·(1 − lr·weight_decay)
 //   m ← β1·m + (1 − β1)·g;  v ← β2·v + (1 − β2)·g²
 //   p ← p − lr·√(1 − β2^t)/(1 − β1^t)·m/(√v + ε)

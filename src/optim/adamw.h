@@ -3,8 +3,8 @@
 
 namespace tg {
 
-// AdamW (Loshchilov and Hutter 2019) with bias correction and ε outside the root, as torch's fused
-// one. State is kept in the parameters' dtype.
+// AdamW (Loshchilov and Hutter 2019) with bias correction and ε outside the root, by torch's fused
+// kernel. State has the parameters' dtype.
 class AdamW final : public ElementOptimizer {
  public:
   AdamW(ParameterRows rows, const AdamOptions& options, Communicator& communicator);

@@ -10,20 +10,19 @@ namespace tg {
 
 struct AdapterOptimizerOptions {
   TttOptimizer rule = TttOptimizer::adam;
-  double lr = 0, beta1 = 0, beta2 = 0;  // SGD's momentum is beta1
-  double weight_decay = 0;              // decoupled; with SGD added to the gradient
+  double lr = 0, beta1 = 0, beta2 = 0;  // beta1 is SGD's momentum
+  double weight_decay = 0;              // decoupled; coupled (added to the gradient) with SGD
 };
 
-// Updates adapters that are one flat tensor: AdamW as optim/adamw with ε = 1e-10, one kernel, or
-// SGD.
+// Optimizer of LoRA adapters stored as one flat tensor: fused AdamW with ε = 1e-10, or SGD.
 class AdapterOptimizer {
  public:
   // `parameters` [n]: a leaf that requires a gradient.
   AdapterOptimizer(at::Tensor parameters, const AdapterOptimizerOptions& options);
 
-  // By the parameters' gradient, which it leaves.
+  // Updates the parameters by their gradient, which is not cleared.
   void step();
-  // State and step as new.
+  // Resets the optimizer state and the step count.
   void reset();
 
  private:

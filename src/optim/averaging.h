@@ -13,31 +13,32 @@
 
 namespace tg {
 
-// Averages of the weights over the run, in fp32: LAWA (the mean of the last LAWA_K copies, taken
-// every LAWA_FREQ steps; Kaddour 2022) if enabled, else EMA if enabled, else SWA (the mean of
-// copies while the learning-rate scale is under 0.2; Izmailov et al. 2018) if enabled. LAWA with
-// fewer than two copies falls back to EMA. Every rank averages its shards of what is sharded.
+// Averages of the weights over the run, in fp32: LAWA if enabled (the mean of the last LAWA_K
+// copies, taken every LAWA_FREQ steps; Kaddour 2022), else EMA if enabled, else SWA if enabled (the
+// mean of copies taken while the learning-rate scale is below 0.2; Izmailov et al. 2018). LAWA with
+// fewer than two copies falls back to EMA. Each rank averages its shards of sharded parameters.
 class WeightAverage {
  public:
-  // With `record_quirks` SWA is never applied, as in the reference implementation.
+  // With `record_quirks`, SWA is never applied, as in the reference implementation.
   WeightAverage(const ParameterTable& table, const AveragingConfig& config,
                 Communicator& communicator, bool record_quirks = false);
 
   // Whether SWA copies the weights after step `step` (1-based) that ran at `lr_scale`.
   bool takes_swa(std::int64_t step, double lr_scale) const;
-  // Allocates every copy that the run will ever keep, so that their memory is taken; to be thrown
-  // away afterwards.
+  // Allocates all copies that the run will keep, to measure their memory; discard the object
+  // afterwards.
   void allocate_all();
-  // After step `step` (1-based), which ran at `lr_scale`. Returns true where SWA's copies begin,
-  // also when they are not collected because another average goes first.
+  // Updates the averages after step `step` (1-based), which ran at `lr_scale`. Returns true at the
+  // step where SWA's copies begin, even if another average takes precedence and they are not
+  // collected.
   bool update(std::int64_t step, double lr_scale);
   bool collects_swa() const { return keeps_swa_; }
-  // Sets the weights to their average; once, at the end: it uses up what was collected. Returns the
-  // log line that says which, empty: nothing to average. Collective.
+  // Sets the weights to their average and returns the log line that names it; empty: no average.
+  // Call it once, at the end: it consumes the copies. Collective.
   std::string apply();
 
-  // Calls visit(name, value) with every counter (bool&, std::int64_t&), which it may set;
-  // afterwards the copies that the counters imply exist.
+  // Calls visit(name, value) with every counter (bool&, std::int64_t&), which it may set; allocates
+  // the copies that the counters imply.
   template <class Visit>
   void visit_counters(Visit&& visit) {
     auto lawa_copies = static_cast<std::int64_t>(lawa_.size());
@@ -46,13 +47,13 @@ class WeightAverage {
     visit("lawa_copies", lawa_copies);
     allocate_copies(lawa_copies);
   }
-  // The copies, sharing storage: "ema.NAME", "swa.NAME", "lawa.0.NAME" and so on, of shards for
-  // each chunk (Shard::named).
+  // The copies, sharing storage: "ema.NAME", "swa.NAME", "lawa.0.NAME" and so on; shards are listed
+  // by chunk (Shard::named).
   NamedTensors replicated_state() const { return state(/*sharded=*/false); }
   NamedTensors sharded_state() const { return state(/*sharded=*/true); }
 
  private:
-  using Copy = std::vector<at::Tensor>;  // of each shard, in fp32
+  using Copy = std::vector<at::Tensor>;  // one per shard, in fp32
   void allocate_copies(std::int64_t lawa_copies);
   NamedTensors state(bool sharded) const;
   Copy copy_weights() const;
@@ -62,7 +63,7 @@ class WeightAverage {
   const ParameterTable& table_;
   const AveragingConfig config_;
   Communicator& communicator_;
-  std::vector<Shard> shards_;  // of every parameter, in the table's order
+  std::vector<Shard> shards_;  // one per parameter, in the table's order
   bool keeps_ema_, keeps_swa_, swa_started_ = false;
   Copy ema_, swa_sum_;
   std::int64_t swa_count_ = 0;

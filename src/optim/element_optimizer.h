@@ -9,21 +9,21 @@ struct AdamOptions {
   double beta1, beta2, epsilon;
 };
 
-// A rule that updates each element by its own first and second moments. State: "exp_avg",
-// "exp_avg_sq" and, [] fp32, the number of a parameter's own updates: "step".
+// An optimizer with elementwise first and second moments. State: "exp_avg", "exp_avg_sq", and
+// "step" [] fp32, the number of updates of each parameter.
 class ElementOptimizer : public GroupOptimizer {
  public:
-  // A parameter whose gradient is undefined is left alone, undecayed.
+  // Leaves a parameter with an undefined gradient unchanged, without weight decay.
   std::vector<ParameterGather> step(const StepScalars& scalars,
                                     const std::vector<at::Tensor>& gradients,
                                     const at::Tensor& clip) final;
 
  protected:
-  // `moments`: their dtype for a parameter's value.
+  // `moments`: returns the dtype of the moments of a parameter's value.
   ElementOptimizer(ParameterRows rows, const AdamOptions& options, Communicator& communicator,
                    at::ScalarType (*moments)(const at::Tensor& value));
 
-  // The shards that have a gradient, at least one, and their state, each in the same order.
+  // The shards that have a gradient, at least one, with their state, in the same order.
   struct Shards {
     std::vector<at::Tensor> values, gradients, exp_avgs, exp_avg_sqs, steps;
   };

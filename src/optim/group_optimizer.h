@@ -11,23 +11,23 @@
 
 namespace tg {
 
-// What changes from step to step, as scalars on the device [] fp32: no update waits for the host,
-// and a captured update reads the next step's values.
+// Values that change from step to step, as device scalars [] fp32: updates do not synchronize with
+// the host, and a captured update reads the next step's values.
 struct StepScalars {
-  at::Tensor lr_scale;  // factor on every base learning rate
-  at::Tensor momentum;  // Muon's
-  at::Tensor skip;      // 1: gradients are not finite, leave weights and state as they are; else 0
+  at::Tensor lr_scale;  // multiplies every base learning rate
+  at::Tensor momentum;  // of Muon
+  at::Tensor skip;      // 1: gradients are not finite, keep weights and state; else 0
 };
 
-// One kind of state that a rule keeps.
+// One kind of optimizer state.
 struct RuleState {
-  std::string name;                // "momentum": in files "momentum.NAME", NAME the parameter's
-  std::vector<at::Tensor> values;  // of each parameter
-  bool of_shard = true;            // [count, …] as the shard; else the same on every rank
+  std::string name;                // e.g. "momentum"; saved as "momentum.NAME" for parameter NAME
+  std::vector<at::Tensor> values;  // one per parameter
+  bool of_shard = true;            // true: [count, …] like the shard; false: equal on all ranks
 };
 
-// The optimizer of parameters that are updated together: by one rule with the same settings, and of
-// one dtype. It updates this rank's shards of what is sharded.
+// Optimizer of a parameter group: one rule, one set of settings, one dtype. Updates this rank's
+// shards of sharded parameters.
 class GroupOptimizer {
  public:
   virtual ~GroupOptimizer() = default;
@@ -35,24 +35,24 @@ class GroupOptimizer {
   GroupOptimizer& operator=(const GroupOptimizer&) = delete;
 
   const ParameterRows& rows() const { return rows_; }
-  // gradients: one per parameter, as Reduction::gradient() gives it, undefined if there is none;
-  // `clip` [] fp32 scales gradients of matrices, all others are clipped already. Returns the
-  // gathers of updated shards in flight. Collective.
+  // gradients: per parameter, from Reduction::gradient(), or undefined. `clip` [] fp32: still to be
+  // applied to gradients of matrices; all others are already clipped. Returns the all-gathers of
+  // the updated shards, still in flight. Collective.
   virtual std::vector<ParameterGather> step(const StepScalars& scalars,
                                             const std::vector<at::Tensor>& gradients,
                                             const at::Tensor& clip) = 0;
 
-  // By name, sharing storage; of shards for each chunk (Shard::named).
+  // State by name, sharing storage; shards are listed by chunk (Shard::named).
   NamedTensors replicated_state() const;
   NamedTensors sharded_state() const { return shard_state(/*sharded=*/true); }
 
  protected:
-  // The parameters, at least one, and the communicator must outlive this.
+  // `rows` (at least one) and `communicator` must outlive this.
   GroupOptimizer(ParameterRows rows, Communicator& communicator);
   virtual std::vector<RuleState> state() const = 0;
 
   const ParameterRows rows_;
-  const std::vector<Shard> shards_;  // of each
+  const std::vector<Shard> shards_;  // one per row
   Communicator& communicator_;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients that a rank keeps from step to step.
+// Gradients that a rank keeps across steps.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -10,25 +10,24 @@
 
 namespace tg {
 
-// This rank's gradients of the rows that are updated every few steps (Update::every), added up
-// since their last update in the gradients' own dtype. The step that updates the rows reduces them
-// once.
+// Gradient accumulation across steps for rows with Update::every > 1: this rank's gradients since
+// their last update, in the gradients' dtype. The step that updates the rows reduces the sums once.
 //
-// A skipped step adds nothing. A skipped update drops the earlier steps' gradients with its own:
-// steps between updates look at no gradient that they do not use, so that one that is not finite
-// may be in the sum, and would skip every update to come.
+// A skipped step adds nothing. A skipped update discards the sums: steps between updates do not
+// check these gradients, so a sum may contain a non-finite value, which would skip every later
+// update.
 class GradientSums {
  public:
   explicit GradientSums(const ParameterRows& rows);
 
-  // Before the reduction of a step that updates the rows: its gradients become the sums.
+  // Adds the sums to the gradients; call it before the reduction of a step that updates the rows.
   void take() const;
-  // After that step.
+  // Zeroes the sums; call it after that step.
   void drop() const;
-  // After any other step, unless `skip` [] is not 0: adds its gradients.
+  // Adds the gradients to the sums, unless `skip` [] is not 0; call it after any other step.
   void add(const at::Tensor& skip) const;
 
-  // "gradient_sum.NAME", sharing storage; this rank's parts of sums over all ranks.
+  // "gradient_sum.NAME", sharing storage: this rank's summands of sums over all ranks.
   NamedTensors state() const;
 
  private:
@@ -39,21 +38,21 @@ class GradientSums {
   std::vector<Sum> all_;
 };
 
-// With RECORD_QUIRKS the multi-token heads (UpdateRule::none) are in no optimizer, and so nothing
-// zeroes their gradients: on each rank they accumulate from step to step. Between steps they are
-// kept here, since the parameter's own gradient changes in the next step's backward passes, while a
-// checkpoint of the step before may still be copied.
+// Reference bug, kept with RECORD_QUIRKS: the multi-token heads (UpdateRule::none) are in no
+// optimizer, so nothing zeroes their gradients, which accumulate across steps on each rank. Between
+// steps a copy is kept here, since the next step's backward passes change the parameter's gradient
+// while a checkpoint of the previous step may still be copied.
 class KeptGradients {
  public:
   KeptGradients(const ParameterTable& table, int rank);
 
-  // Before the first backward pass of a step: sets the parameters' gradients to the kept ones,
-  // times `scale` [] fp32 where that is defined.
+  // Call it before the first backward pass of a step: sets the parameters' gradients to the kept
+  // ones, times `scale` [] fp32 if that is defined.
   void begin_step(const at::Tensor& scale) const;
-  // After a step, gradients no longer scaled: keeps them, unless `skip` [] is not 0.
+  // Call it after a step, with unscaled gradients: keeps them, unless `skip` [] is not 0.
   void end_step(const at::Tensor& skip) const;
 
-  // By parameter and rank, whose gradients differ; sharing storage.
+  // Named by parameter and rank, since gradients differ between ranks; sharing storage.
   NamedTensors state() const;
 
  private:

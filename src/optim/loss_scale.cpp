@@ -22,7 +22,7 @@ void LossScale::update(const at::Tensor& skip) {
   good_steps_.add_(1).masked_fill_(overflowed, 0);
   const auto grows = good_steps_ >= kGrowthInterval;
   good_steps_.masked_fill_(grows, 0);
-  // Powers of two throughout: scaling rounds nothing but what is subnormal.
+  // Scales are powers of two, so that scaling is exact except for subnormals.
   gradient_scale_.mul_(1 + grows.to(at::kFloat) - 0.5 * overflowed.to(at::kFloat))
       .clamp_min_(unit_);
 }

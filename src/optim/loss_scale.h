@@ -8,18 +8,18 @@
 
 namespace tg {
 
-// Dynamic loss scaling (Micikevicius et al. 2018), with the factors of torch.amp.GradScaler: where
-// activations have a gradient in fp16, small ones would round to zero, so that it begins as
-// gradient_scale() instead of 1, and the parameters' gradients are divided by it before anything
-// reads them. All of it stays on the device, at fixed addresses.
+// Dynamic loss scaling (Micikevicius et al. 2018) with torch.amp.GradScaler's factors: keeps small
+// fp16 activation gradients above underflow. backward starts from gradient_scale() instead of 1,
+// and unscale() divides the parameters' gradients before anything reads them. On the device, at
+// fixed addresses.
 class LossScale {
  public:
   static constexpr double kFirst = 65536, kGrowthInterval = 2000;
-  // The more tokens a loss averages, the smaller is a token's part of its gradient. The scale is
-  // for a mean over this many tokens.
+  // A token's gradient is inversely proportional to the number of tokens that the loss averages
+  // over. The scale is defined for a mean over this number.
   static constexpr std::int64_t kTokens = 1024;
 
-  // tokens: that the loss is the mean of, over all ranks and micro-batches.
+  // tokens: number of tokens that the loss averages over, on all ranks and micro-batches.
   LossScale(at::Device device, std::int64_t tokens);
 
   // [] fp32: the scale times tokens / kTokens, as a power of two of at least 1.
@@ -28,14 +28,14 @@ class LossScale {
   at::Tensor value() const { return gradient_scale_ / unit_; }
   // Divides gradients by gradient_scale(), in place.
   void unscale(const std::vector<at::Tensor>& gradients) const;
-  // After each step. `skip` [] fp32 is not 0 where the gradients overflowed: halved, down to 1;
-  // doubled after kGrowthInterval steps without.
+  // Call it after each step. `skip` [] fp32: not 0 if gradients overflowed, which halves the scale,
+  // down to 1; kGrowthInterval steps without overflow double it.
   void update(const at::Tensor& skip);
-  // By name, sharing storage.
+  // State by name, sharing storage.
   NamedTensors state() const;
 
  private:
-  const double unit_;  // gradient_scale() where the scale is 1
+  const double unit_;  // gradient_scale() for a scale of 1
   at::Tensor gradient_scale_, good_steps_;
 };
 

@@ -21,7 +21,7 @@ std::vector<ParameterGather> MatrixOptimizer::step(const StepScalars& scalars,
                                                    const std::vector<at::Tensor>& gradients,
                                                    const at::Tensor& clip) {
   const at::NoGradGuard no_grad;
-  // A skipped step keeps the state and changes no weight (rate 0).
+  // A skipped step keeps the state and uses a learning rate of 0.
   const Momentum momentum{scalars.momentum, clip, scalars.skip.to(at::kBool)};
   const auto rate = at::where(momentum.skip, 0.0, scalars.lr_scale * options_.lr);
   std::vector<Pending> pending(banks_.size());

@@ -10,16 +10,17 @@ struct MuonOptions {
   bool cautious = false;           // cautiously_decayed_step() instead of decayed_step()
   std::vector<QuinticStep> steps;  // of orthogonalize()
   bool normalize_rows = false;     // of orthogonalize()
-  at::ScalarType dtype;            // of the reduced gradient, the iteration and the updates
+  at::ScalarType dtype;            // of the reduced gradient, the orthogonalization and the updates
 };
 
-// A rule that updates banks [n, rows, columns], each matrix on its own and each rank its part of
-// the matrices (Parallel Muon, as in the record of 2026-03-23), by updates u:
+// A rule for banks of matrices [n, rows, columns], sharded by matrix over the ranks (Parallel Muon,
+// as in the record of 2026-03-23). With the updates u:
 //   p ← p·(1 − ℓ·weight_decay) − ℓ·lr_multiplier·u
 // Gradients are in options.dtype.
 class MatrixOptimizer : public GroupOptimizer {
  public:
-  // A bank's updates travel while the next bank's are computed; no gather is left under way.
+  // Overlaps the all-gather of one bank's updates with the computation of the next bank's; returns
+  // no pending gathers.
   std::vector<ParameterGather> step(const StepScalars& scalars,
                                     const std::vector<at::Tensor>& gradients,
                                     const at::Tensor& clip) final;
@@ -27,27 +28,28 @@ class MatrixOptimizer : public GroupOptimizer {
  protected:
   MatrixOptimizer(ParameterRows rows, const MuonOptions& options, Communicator& communicator);
 
-  // What all of a rank's updates of a step go by: μ and the factor on gradients, [] fp32; whether
-  // the step is skipped, [] bool.
+  // Inputs of a step shared by all banks: μ and the clipping factor, [] fp32; whether the step is
+  // skipped, [] bool.
   struct Momentum {
     at::Tensor mu, clip, skip;
   };
-  // The updates of this rank's matrices of a bank, at least one, by their gradients
-  // [count, rows, columns] → of the same shape.
+  // Computes the updates of this rank's matrices of a bank, at least one, from their gradients
+  // [count, rows, columns]; the result has the same shape.
   virtual at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
                                const Momentum& momentum) = 0;
-  // By options.steps, and from X/(safety·‖X‖ + epsilon).
+  // orthogonalize() with options.steps, starting from X/(safety·‖X‖ + epsilon).
   at::Tensor orthogonalized(const at::Tensor& x, double safety = 1, double epsilon = 1e-7) const;
 
   const MuonOptions options_;
 
  private:
-  // Starts filling gathered_[bank]; `mine`: this rank's updates.
+  // Starts the all-gather into gathered_[bank]; `mine`: this rank's updates.
   Pending gather(std::size_t bank, const at::Tensor& mine);
   void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
 
-  std::vector<at::Tensor> banks_;     // the wholes, sharing storage
-  std::vector<at::Tensor> gathered_;  // [≥ n, rows, columns], all ranks' updates; none for one rank
+  std::vector<at::Tensor> banks_;  // whole banks, sharing storage
+  std::vector<at::Tensor>
+      gathered_;  // [≥ n, rows, columns], all ranks' updates; undefined for one rank
 };
 
 }  // namespace tg

@@ -6,7 +6,7 @@ namespace {
 
 constexpr double kSafety = 1.02, kEpsilon = 1e-6, kLeast = 1e-10;
 
-// Over which the second moments are means.
+// The dimension that second moments average over.
 std::int64_t averaged_dim(const at::Tensor& matrices) {
   return matrices.size(-2) > matrices.size(-1) ? -1 : -2;
 }
@@ -40,7 +40,7 @@ at::Tensor NorMuon::lookahead(std::size_t bank, const at::Tensor& gradient,
   const auto& b = momentum_[bank];
   const auto dtype = b.scalar_type();
   const auto mu = momentum.mu.to(dtype);
-  // A skipped step's gradient is b itself, which changes nothing.
+  // In a skipped step g = b, which leaves b unchanged.
   const auto g = at::where(momentum.skip, b, gradient.to(dtype) * momentum.clip.to(dtype));
   b.lerp_(g, 1 - mu);
   return g.lerp(b, mu);

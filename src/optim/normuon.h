@@ -3,9 +3,9 @@
 
 namespace tg {
 
-// NorMuon (Li et al. 2025), as in the speedrun's record of 2025-11-10: Muon whose updates are
-// divided by the root of their second moments, kept for each hidden channel of tall and wide
-// matrices and for each input channel of square ones.
+// NorMuon (Li et al. 2025), as in the speedrun's record of 2025-11-10: Muon with updates normalised
+// by the root of their second moments, one per hidden channel of tall and wide matrices, and one
+// per input channel of square ones.
 //   b ← b + (1 − μ)·(g − b);  X = orthogonalize(g + μ·(b − g)), from X/(1.02·‖X‖ + 1e-6)
 //   q ← q + (1 − β2)·(mean X² − q), over the rows, or where rows > columns over the columns
 //   u = Y·‖X‖/max(‖Y‖, 1e-10) with Y = X/√max(q, 1e-10)
@@ -21,9 +21,9 @@ class NorMuon final : public MatrixOptimizer {
   }
   at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
                        const Momentum& momentum) override;
-  // b ← …, → g + μ·(b − g).
+  // Updates b and returns g + μ·(b − g).
   at::Tensor lookahead(std::size_t bank, const at::Tensor& gradient, const Momentum& momentum);
-  // q ← …, X → u.
+  // Updates q and returns u for X.
   at::Tensor normalized(std::size_t bank, const at::Tensor& x, const at::Tensor& skip);
 
   const double beta2_;

@@ -15,14 +15,14 @@ namespace tg {
 
 namespace {
 
-// A rule by matrices multiplies the rate of each row by itself, so that rows of all multipliers
-// overlap their gathers and iterations.
+// Muon multiplies each row's learning rate by its own lr_multiplier, so that rows of all
+// multipliers are in one group, whose gathers and iterations overlap.
 bool updated_together(const Parameter& a, const Parameter& b) {
   if (a.value.scalar_type() != b.value.scalar_type()) return false;
   return a.update.by_matrix() ? a.update.has_settings_of(b.update) : a.update == b.update;
 }
 
-// What each GroupOptimizer updates; groups, and the rows of each, in the table's order.
+// The parameter groups; groups, and the rows of each, are in the table's order.
 std::vector<ParameterRows> groups_of(const ParameterTable& table) {
   std::vector<ParameterRows> all;
   for (const auto& row : table.rows()) {
@@ -54,13 +54,13 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
   const auto& update = rows.front()->update;
   const double lr = config.*update.lr;
   const double weight_decay = update.weight_decay == nullptr ? 0.0 : update.weight_decay(config);
-  const AdamOptions of_elements{lr * update.lr_multiplier, weight_decay, config.beta1, config.beta2,
-                                config.adam_eps};
+  const AdamOptions adam_options{lr * update.lr_multiplier, weight_decay, config.beta1,
+                                 config.beta2, config.adam_eps};
   switch (update.rule) {
     case UpdateRule::adamw:
-      return std::make_unique<AdamW>(rows, of_elements, communicator);
+      return std::make_unique<AdamW>(rows, adam_options, communicator);
     case UpdateRule::adam:
-      return std::make_unique<Adam>(rows, of_elements, communicator);
+      return std::make_unique<Adam>(rows, adam_options, communicator);
     case UpdateRule::muon: {
       const MuonOptions options{.lr = lr,
                                 .weight_decay = weight_decay,
@@ -74,7 +74,7 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
     case UpdateRule::none:
       break;
   }
-  std::abort();  // groups_of() leaves them out
+  std::abort();  // groups_of() skips these
 }
 
 }  // namespace
@@ -116,8 +116,8 @@ void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   if (loss_scale_) loss_scale_->unscale(gradients());
   if (updates_all_) sums_.take();
   if (record_quirks_) {
-    // The reference implementation divides by a rank's own micro-batches until the ranks' mean is
-    // taken.
+    // The reference implementation divides by a rank's own number of micro-batches until the mean
+    // over ranks is taken.
     local_norm_ = reduction_.local_norm() * communicator_.world_size();
     if (max_norm > 0) reduction_.scale_local(clip_factor(local_norm_, max_norm));
   }
@@ -128,7 +128,7 @@ at::Tensor Optimizer::clip(double max_norm) {
   const at::NoGradGuard no_grad;
   if (record_quirks_) {
     clip_ = at::ones_like(local_norm_);
-    // The norms differ between ranks; whether all of them are finite must not.
+    // Makes a non-finite norm on one rank non-finite on all, since the norms differ between ranks.
     const auto all_finite = local_norm_ * 0;
     communicator_.sum(all_finite).wait();
     return local_norm_ + all_finite;
@@ -143,9 +143,9 @@ void Optimizer::step(const StepScalars& scalars) {
   std::vector<ParameterGather> gathers;
   for (auto* group : in_step_order_) {
     if (!updates_all_ && is_in(delayed_, group->rows().front())) continue;
-    std::vector<at::Tensor> of_rows;
-    for (const auto* row : group->rows()) of_rows.push_back(reduction_.gradient(*row));
-    std::ranges::move(group->step(scalars, of_rows, clip_), std::back_inserter(gathers));
+    std::vector<at::Tensor> row_gradients;
+    for (const auto* row : group->rows()) row_gradients.push_back(reduction_.gradient(*row));
+    std::ranges::move(group->step(scalars, row_gradients, clip_), std::back_inserter(gathers));
   }
   for (auto& gather : gathers) gather.wait();
   kept_.end_step(scalars.skip);

@@ -96,14 +96,14 @@ void Reduction::finish(Sharded& sharded) {
   if (sharded.mine.defined()) sharded.mine = sharded.mine.to(sharded.step_dtype);
 }
 
-at::Tensor Reduction::pack(const at::Tensor& numbers) const {
-  std::vector<at::Tensor> parts{numbers};
+at::Tensor Reduction::pack(const at::Tensor& metrics) const {
+  std::vector<at::Tensor> parts{metrics};
   for (const auto& gradient : replicated()) parts.push_back(gradient.flatten().to(at::kFloat));
   return at::cat(parts);
 }
 
-void Reduction::unpack(const at::Tensor& packed, const at::Tensor& numbers) {
-  // All of one dtype in one kernel.
+void Reduction::unpack(const at::Tensor& packed, const at::Tensor& metrics) {
+  // One foreach kernel per dtype.
   std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> copies;
   std::int64_t at = 0;
   const auto take = [&](const at::Tensor& to) {
@@ -112,18 +112,18 @@ void Reduction::unpack(const at::Tensor& packed, const at::Tensor& numbers) {
     sources.push_back(packed.narrow(0, at, to.numel()).view(to.sizes()));
     at += to.numel();
   };
-  take(numbers);
+  take(metrics);
   for (const auto& gradient : replicated()) take(gradient);
   for (const auto& [dtype, pair] : copies) at::_foreach_copy_(pair.first, pair.second);
 }
 
-void Reduction::reduce(const at::Tensor& numbers) {
+void Reduction::reduce(const at::Tensor& metrics) {
   const at::NoGradGuard no_grad;
   for (auto& sharded : sharded_) start(sharded);
   if (communicator_.world_size() == 1) return;
-  const auto packed = pack(numbers);
+  const auto packed = pack(metrics);
   communicator_.sum(packed).wait();
-  unpack(packed, numbers);
+  unpack(packed, metrics);
   for (auto& sharded : sharded_) finish(sharded);
 }
 

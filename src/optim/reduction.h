@@ -8,58 +8,61 @@
 
 namespace tg {
 
-// Gradients of all ranks summed, each where it is needed (Parameter::reduction): of what is sharded
-// every rank gets its chunks, of what is replicated the whole. The gradients are divided by the
-// number of micro-batches beforehand, so that sums do not depend on the number of ranks.
+// Reduces gradients over all ranks as Parameter::reduction() says: reduce-scatter of sharded
+// parameters by chunk, all-reduce of replicated ones. Gradients must already be divided by the
+// global number of micro-batches, so that sums do not depend on the number of ranks.
 class Reduction {
  public:
-  // `matrices`: in which Muon's banks travel and are stepped, and in which a sharded head travels
-  // between ranks; all else travels in its own. `delayed`: rows that take part in some steps only.
+  // `matrices`: dtype in which Muon's banks are reduced and updated, and in which a sharded head is
+  // reduced; all others are reduced in their own dtype. `delayed`: rows that take part in some
+  // steps only.
   Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices,
             ParameterRows delayed = {});
 
-  // Whether the delayed rows take part from now on, as they do at first. All below is of the rows
+  // Sets whether the delayed rows take part; initially true. All other functions cover only rows
   // that do.
   void set_takes_delayed(bool takes) { takes_delayed_ = takes; }
 
-  // Reduces the gradients of the last backward pass, which it consumes, and `numbers` [k] fp32, in
-  // place. Sharded gradients go first, the largest before the others; replicated gradients go
-  // packed into one collective.
-  void reduce(const at::Tensor& numbers);
-  // What reduce() gave: of a sharded parameter this rank's chunks [count, …], a bank's in
-  // `matrices`, else the whole; undefined where backward left none. Valid until drop_shards().
+  // Reduces the gradients of the last backward pass (consumed) and `metrics` [k] fp32, in place.
+  // Reduce-scatters start first, largest parameter first; replicated gradients are packed into one
+  // all-reduce.
+  void reduce(const at::Tensor& metrics);
+  // Result of reduce(): this rank's chunks [count, …] of a sharded parameter, a bank's in dtype
+  // `matrices`, else the whole gradient; undefined if backward computed none. Valid until
+  // drop_shards().
   at::Tensor gradient(const Parameter& row) const;
-  // The global norm of it → [] fp32, on the device. Collective.
+  // Global norm of the reduced gradients → [] fp32, on the device. Collective.
   at::Tensor norm();
   // This rank's own gradients, before reduce(), and their norm.
   std::vector<at::Tensor> local_gradients() const;
   at::Tensor local_norm() const;
   // Scales this rank's own gradients, before reduce().
   void scale_local(const at::Tensor& factor);
-  // Scales what reduce() gave, but for what is updated by matrices, whose rules scale.
+  // Scales the reduced gradients, except those of matrices, which their optimizers scale.
   void scale_all_but_matrices(const at::Tensor& factor);
 
-  // After the last use of the shards: one rank's copies of its banks would stay in memory.
+  // Releases the shards after their last use; with one rank, copies of the banks would stay
+  // allocated.
   void drop_shards();
 
  private:
   struct Sharded {
     const Parameter* row;
-    at::ScalarType dtype, step_dtype;  // in which it travels and is stepped
-    at::Tensor padded, reduced;  // kept from step to step; undefined where the gradient serves
+    at::ScalarType dtype, step_dtype;  // dtypes of the collective and of the update
+    at::Tensor padded, reduced;  // reused across steps; undefined if the gradient itself is used
     at::Tensor mine;             // this rank's chunks [count, …]
     Pending pending;
   };
   bool takes(const Parameter& row) const;
-  // The gradients of replicated rows.
+  // Gradients of replicated rows that take part.
   std::vector<at::Tensor> replicated() const;
   void start(Sharded& sharded);
   static void finish(Sharded& sharded);
-  at::Tensor pack(const at::Tensor& numbers) const;
-  void unpack(const at::Tensor& packed, const at::Tensor& numbers);
+  at::Tensor pack(const at::Tensor& metrics) const;
+  void unpack(const at::Tensor& packed, const at::Tensor& metrics);
 
   Communicator& communicator_;
-  std::vector<Sharded> sharded_;  // the largest first
+  std::vector<Sharded> sharded_;  // largest first
   ParameterRows replicated_, unreduced_;
   const ParameterRows delayed_;
   bool takes_delayed_ = true;

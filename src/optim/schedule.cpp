@@ -13,8 +13,8 @@ double scale_by_fraction(const RunConfig& run, std::int64_t step, double elapsed
   const double done = schedule_share(run, step, elapsed_ms);
   if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
   if (run.lr_floor == 0) return std::max((1 - done) / warmdown, run.min_lr);
-  constexpr double kMostDone = 0.9999;
-  const double left = (1 - std::min(done, kMostDone)) / warmdown;
+  constexpr double kMaxDone = 0.9999;
+  const double left = (1 - std::min(done, kMaxDone)) / warmdown;
   return left + (1 - left) * run.lr_floor;
 }
 
@@ -40,12 +40,11 @@ double LrSchedule::scale(std::int64_t step, double elapsed_ms) const {
 }
 
 double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations) {
-  const auto share = [](std::int64_t of, std::int64_t steps) {
-    return steps > 0 ? static_cast<double>(of) / static_cast<double>(steps) : 1.0;
+  const auto ramp = [](std::int64_t done, std::int64_t steps) {
+    return steps > 0 ? static_cast<double>(done) / static_cast<double>(steps) : 1.0;
   };
-  const double risen =
-      std::min({share(step, optim.muon_momentum_warmup_steps),
-                share(iterations - step, optim.muon_momentum_cooldown_steps), 1.0});
+  const double risen = std::min({ramp(step, optim.muon_momentum_warmup_steps),
+                                 ramp(iterations - step, optim.muon_momentum_cooldown_steps), 1.0});
   return (1 - risen) * optim.muon_momentum_warmup_start + risen * optim.muon_momentum;
 }
 

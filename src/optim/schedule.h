@@ -7,17 +7,17 @@
 
 namespace tg {
 
-// The factor on every learning rate before step `step` (0-based), `elapsed_ms` after the clock
-// started. Where the schedule follows the clock: remaining/warm-down if the remaining time is at
-// most the time that WARMDOWN_ITERS steps take at the average so far. Else linear over the last
-// WARMDOWN_ITERS steps of the schedule, whose last factor stays beyond its end. With WARMDOWN_FRAC,
-// of the share f of the schedule's steps or time that is done:
+// Learning-rate factor before step `step` (0-based), `elapsed_ms` after the clock started. If the
+// schedule follows the clock: remaining/warm-down, once the remaining time is at most the time of
+// WARMDOWN_ITERS steps at the average speed so far. Else linear over the last WARMDOWN_ITERS steps
+// of the schedule; steps beyond its end keep the last factor. With WARMDOWN_FRAC, for the fraction
+// f of the schedule's steps or time that is done:
 //   1 while f < 1 − WARMDOWN_FRAC, then max((1 − f) / WARMDOWN_FRAC, MIN_LR)
-// or, with LR_FLOOR, u + (1 − u)·LR_FLOOR of u = (1 − min(f, 0.9999)) / WARMDOWN_FRAC, as in the
+// or, with LR_FLOOR, u + (1 − u)·LR_FLOOR with u = (1 − min(f, 0.9999)) / WARMDOWN_FRAC, as in the
 // speedrun's record of 2025-11-10.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
 
-// lr_scale(), or a trace that is replayed: one factor per step; the last one stays.
+// lr_scale(), or a recorded trace that is replayed: one factor per step; the last one repeats.
 class LrSchedule {
  public:
   explicit LrSchedule(const RunConfig& run) : run_(run) {}
@@ -27,14 +27,16 @@ class LrSchedule {
 
  private:
   const RunConfig& run_;
-  std::vector<double> trace_;  // empty: none
+  std::vector<double> trace_;  // empty: no replay
 };
 
-// Muon's momentum at `step` (0-based) of `iterations`: linear from MUON_MOMENTUM_WARMUP_START over
-// MUON_MOMENTUM_WARMUP_STEPS, and back to it over the last MUON_MOMENTUM_COOLDOWN_STEPS.
+// Muon's momentum at `step` (0-based) of `iterations`: rises linearly from
+// MUON_MOMENTUM_WARMUP_START over MUON_MOMENTUM_WARMUP_STEPS, and falls back to it over the last
+// MUON_MOMENTUM_COOLDOWN_STEPS.
 double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations);
 
-// Whether `step` (0-based) updates what ADAM_EVERY says as well: it ends so many steps.
+// Whether `step` (0-based) also updates the parameters of ADAM_EVERY: true for every ADAM_EVERY-th
+// step.
 bool updates_all(const OptimConfig& optim, std::int64_t step);
 
 }  // namespace tg

@@ -14,7 +14,7 @@ class Sgd {
 
   // `gradients`: one for each parameter.
   void step(const std::vector<at::Tensor>& gradients, double lr);
-  // The momentum is zero again.
+  // Zeroes the momentum.
   void reset();
 
  private:

@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// Evenly divided by 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks, which then need no padded copies.
+// Divisible by 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks, which then need no padded copies.
 constexpr std::int64_t kChunks = 48;
 
 }  // namespace

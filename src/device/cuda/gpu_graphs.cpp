@@ -13,7 +13,7 @@ namespace tg {
 
 struct GpuGraphs::Graphs {
   std::shared_ptr<const at::cuda::MempoolId_t> pool;
-  std::list<at::cuda::CUDAGraph> parts;  // a list, since they neither copy nor move
+  std::list<at::cuda::CUDAGraph> parts;  // a list, since CUDAGraph is neither copyable nor movable
 };
 
 GpuGraphs::GpuGraphs() = default;
@@ -21,7 +21,7 @@ GpuGraphs::~GpuGraphs() = default;
 
 namespace {
 
-// The pool of all graphs that exist: torch frees a pool with its last graph.
+// The pool that all existing graphs share; torch frees a pool with its last graph.
 std::shared_ptr<const at::cuda::MempoolId_t> shared_pool() {
   static std::weak_ptr<const at::cuda::MempoolId_t> current;
   auto pool = current.lock();
@@ -41,15 +41,13 @@ bool succeeds(const std::function<void()>& action) {
   return true;
 }
 
-// Ends a capture that has failed. If CUDA has invalidated it, capture_end() throws and leaves
+// Ends a failed capture. If CUDA has invalidated the capture, capture_end() throws and leaves
 // torch's allocators in capture mode, with a reference to the pool that the graph never releases;
-// this restores them. (The random number generator stays in capture mode; none is used on a GPU
-// here.)
+// this restores them. (The random number generator stays in capture mode; GPU work here uses none.)
 void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   if (succeeds([&] { graph.capture_end(); })) return;  // the graph releases the pool
   (void)cudaGetLastError();
-  // endAllocateToPool throws where the allocator never began: then there is no reference to
-  // release.
+  // endAllocateToPool throws if the allocator had not begun; then there is no reference to release.
   succeeds([&] {
     using namespace c10::cuda::CUDACachingAllocator;
     const auto device = c10::cuda::current_device();
@@ -66,7 +64,7 @@ void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
 void capture_part(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
                   const std::function<void()>& part) {
   try {
-    // Thread-local: the threads of the loader and of the collectives call CUDA as well.
+    // Thread-local, since the loader's and the collectives' threads call CUDA as well.
     graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     part();
     graph.capture_end();
@@ -81,12 +79,12 @@ void capture_part(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
 }  // namespace
 
 std::string GpuGraphs::capture(const std::vector<std::function<void()>>& parts) {
-  // The graphs allocate from their own pool: free what the eager runs left in the cache.
+  // The graphs allocate from their own pool: frees what eager runs left in the cache.
   c10::cuda::CUDACachingAllocator::emptyCache();
   auto graphs = std::make_unique<Graphs>();
   graphs->pool = shared_pool();
   try {
-    // keep_graph separates instantiate() from capture_end(), and so the errors of the two.
+    // keep_graph separates instantiate() from capture_end(), and so their errors.
     for (const auto& part : parts) {
       capture_part(graphs->parts.emplace_back(/*keep_graph=*/true), *graphs->pool, part);
     }

@@ -17,12 +17,12 @@ namespace allocator = c10::cuda::CUDACachingAllocator;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::int64_t limit = 0;  // 0: none
-MemoryPeak earlier;      // the peak before the allocator's was last reset
+MemoryPeak earlier;      // peak before the last reset of the allocator's statistics
 
 c10::CachingDeviceAllocator::DeviceStats stats() {
   return allocator::getDeviceStats(c10::cuda::current_device());
 }
-// Index 0 counts all pools together.
+// Index 0 aggregates all pools.
 MemoryPeak peak_since_reset() {
   const auto now = stats();
   return {now.allocated_bytes[0].peak, now.reserved_bytes[0].peak};
@@ -30,7 +30,7 @@ MemoryPeak peak_since_reset() {
 
 struct Memory {
   std::int64_t total;    // of the device
-  std::int64_t outside;  // in use, but not by this process's tensors
+  std::int64_t outside;  // in use, but not by this process's allocator
 };
 Memory measure() {
   const auto [free, total] = allocator::get()->getMemoryInfo(c10::cuda::current_device());
@@ -43,8 +43,8 @@ std::int64_t usable(const Memory& memory) {
 }
 
 void bound_allocator(std::int64_t bytes) {
-  const auto share = static_cast<double>(bytes) / static_cast<double>(measure().total);
-  allocator::setMemoryFraction(std::clamp(share, 0.0, 1.0), c10::cuda::current_device());
+  const auto fraction = static_cast<double>(bytes) / static_cast<double>(measure().total);
+  allocator::setMemoryFraction(std::clamp(fraction, 0.0, 1.0), c10::cuda::current_device());
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ GpuMemoryTrial::~GpuMemoryTrial() {
   try {
     bound_allocator(limit > 0 ? usable_gpu_memory() : measure().total);
   } catch (const std::exception&) {
-    // The GPU has failed for good. The error that ended the trial, or its next use, says so.
+    // The GPU has failed for good: the error that ended the trial, or its next use, reports it.
   }
 }
 
