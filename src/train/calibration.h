@@ -1,5 +1,5 @@
 #pragma once
-// The Hessians that ARTIFACT=gptq quantises by, from training tokens.
+// Collects the Hessians for ARTIFACT=gptq from training tokens.
 #include <functional>
 
 #include "comm/communicator.h"
@@ -12,9 +12,10 @@
 
 namespace tg {
 
-// Returns the Hessians of the model as it is, over GPTQ_CALIBRATION_BATCHES batches per rank of
-// about TRAIN_BATCH_TOKENS/8 tokens, in rows of TRAIN_SEQ_LEN. Emits a HessiansCollected. Warns if
-// a rank's rows repeat. Collective: equal on every rank. Throws what CalibrationRows throws.
+// Runs the current model over GPTQ_CALIBRATION_BATCHES batches on each rank, of about
+// TRAIN_BATCH_TOKENS/8 tokens in rows of TRAIN_SEQ_LEN, and emits a HessiansCollected. Warns if a
+// rank's rows repeat. Collective: all ranks return equal Hessians. Throws the errors of
+// CalibrationRows.
 Hessians calibrate(const Settings& settings, const Machine& machine, Communicator& communicator,
                    ModelParts& weights, const TokenSource& train,
                    const std::function<void(const RunEvent&)>& emit);

@@ -69,7 +69,7 @@ ArtifactWritten FinalOutputs::write_artifact(const std::string& path, Hessians h
   return tg::write_artifact(model, record(), run_.settings.gptq.compressor, path);
 }
 
-// From here on the parameters are what the artifact holds.
+// Afterwards, the parameters are those that the artifact holds.
 void FinalOutputs::write_and_score_artifact() {
   const auto path = run_.output_dir + "/" + artifact_name(run_.settings.runtime.artifact);
   Hessians hessians;
@@ -82,7 +82,8 @@ void FinalOutputs::write_and_score_artifact() {
   run_.communicator.barrier();
   auto& [parameters, record, model] = run_.parts.weights;
   load_artifact(parameters, path, run_.communicator);
-  // As the last record's script: its artifact recurs, though training may never have begun to.
+  // As in the last record's script: its artifact uses recurrence even if training stopped before
+  // it.
   if (run_.settings.runtime.record_quirks && run_.settings.runtime.artifact == Artifact::gptq)
     model.set_stage(std::ssize(model.plan().stages) - 1);
   scores_.score_sequences();

@@ -63,7 +63,7 @@ void FinalScores::emit_score(FinalScored event, ScoreIt score) {
   const auto began = Clock::now();
   at::Tensor nll;
   if (on_token_losses_)
-    // The strided order passes by the ends of shards.
+    // The strided order reads across the ends of shards.
     nll = at::full({source_.tokens_up_to(2 * validation_.tokens() + 1) - 1}, NAN,
                    at::TensorOptions(machine_.device).dtype(at::kFloat));
   const auto scored = score(nll);
@@ -85,7 +85,7 @@ void FinalScores::score_sequences() {
   const auto score = [&](const at::Tensor& nll) {
     return validation_.score(weights_.model, eval_length(settings_), {}, nll);
   };
-  // As the last record's script has it.
+  // As in the last record's script.
   if (artifact == Artifact::gptq)
     return emit_score({.line_name = "diagnostic quantized", .name = "quantized", .digits = 8},
                       score);
@@ -118,8 +118,8 @@ void FinalScores::train_and_score(bool fake_quant) {
   if (!settings_.ttt.ttt_enabled) return;
   const auto& split = tokens();
   const auto length = settings_.run.train_seq_len.last();
-  const auto wanted = settings_.run.eval_stride;
-  const auto stride = wanted > 0 && wanted < length ? wanted : length;
+  const auto eval_stride = settings_.run.eval_stride;
+  const auto stride = eval_stride > 0 && eval_stride < length ? eval_stride : length;
   const bool quirks = settings_.runtime.record_quirks;
   const TttOptions options{
       .windows = {.length = length, .stride = stride, .rescore_tail = quirks, .least = stride},

@@ -1,5 +1,5 @@
 #pragma once
-// What a model is judged by: the scores of its weights, of a run's artifact as of a file.
+// Final scores of a model's weights, from a run's artifact or from a file.
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,40 +20,41 @@ class FinalScores {
  public:
   using Emit = std::function<void(const RunEvent&)>;
 
-  // `tokens`: the validation split. ARTIFACT is what the parameters were read from, which gives the
-  // scores their names: final_int6_, final_int8_zlib_, final_gptq_ or final_. All references must
-  // outlive this.
+  // `tokens`: the validation split. ARTIFACT is the kind of file that the parameters were read
+  // from; it sets the prefix of score names: final_int6_, final_int8_zlib_, final_gptq_ or final_.
+  // All references must outlive this object.
   FinalScores(const Settings& settings, const Machine& machine, Communicator& communicator,
               ModelParts& weights, const TokenSource& tokens, Validation& validation, Emit emit);
 
-  // What each prediction of a score lost, nll [n] fp32 on the device: of the token after each place
-  // of the split, NaN where this rank did not score it.
+  // Receives the per-token losses of a score, nll [n] fp32 on the device: the loss of the token
+  // after each position of the split, NaN where this rank did not score it.
   using OnTokenLosses = std::function<void(const std::string& score, const at::Tensor& nll)>;
-  // From now on calls this with each score. Collective.
+  // Sets a callback for each later score. Collective.
   void on_token_losses(OnTokenLosses call) { on_token_losses_ = std::move(call); }
 
-  // Whole sequences of EVAL_SEQ_LEN. Collective, as the others; each emits a FinalScored a score.
+  // Scores whole sequences of EVAL_SEQ_LEN. This function and those below are collective, and emit
+  // one FinalScored per score.
   void score_sequences();
-  // The sliding windows of EVAL_STRIDE, and of 64 tokens; nothing where it is 0 or the row's
-  // length.
+  // Scores sliding windows with a stride of EVAL_STRIDE, and of 64 tokens. Does nothing if
+  // EVAL_STRIDE is 0 or at least the sequence length.
   void score_windows();
-  // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: QAT has
-  // begun.
+  // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: whether QAT
+  // has begun.
   void train_and_score(bool fake_quant);
-  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Precondition:
-  // BOS_ID is resolved (resolve_bos_id). `state_files`: where this rank's state is saved between
-  // batches and at a stop signal, once signals are caught, and from where the next call goes on;
-  // null: nowhere. Also throws Error(stopped).
+  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Requires
+  // BOS_ID from resolve_bos_id(). `state_files`: where this rank saves its state, between batches
+  // and at a caught stop signal, and resumes from; null: no saving. Also throws stopped.
   void score_and_train_in_phases(std::shared_ptr<const TttStateFiles> state_files = {});
-  // What that would score if nothing learned: each document by itself, in windows of
-  // TTT_EVAL_SEQ_LEN.
+  // Scores without adaptation, as a baseline of phased test-time training: each document by itself,
+  // in windows of TTT_EVAL_SEQ_LEN.
   void score_documents();
 
  private:
   void score_windows(std::int64_t stride, const std::string& suffix);
-  // Read when first needed.
+  // The validation split, read on first use.
   const SplitTokens& tokens();
-  // `event` without a score. `score(nll)`: nll as for OnTokenLosses, or undefined.
+  // Completes `event` with the score of `score(nll)` and emits it; nll as for OnTokenLosses, or
+  // undefined.
   template <class ScoreIt>
   void emit_score(FinalScored event, ScoreIt score);
   template <class ScoreIt>

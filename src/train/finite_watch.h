@@ -8,14 +8,14 @@
 
 namespace tg {
 
-// Handles steps whose loss or gradient is not finite, as ON_NONFINITE says. With a loss scale above
-// 1 that is expected: such an overflow is counted, and nothing more. All ranks read the same
-// metrics of the same step, and so decide the same.
+// Handles steps with a non-finite loss or gradient as ON_NONFINITE says. Overflows with a loss
+// scale above 1 are expected and only counted. All ranks read the same metrics, so they take the
+// same decision.
 class FiniteWatch {
  public:
   explicit FiniteWatch(const RuntimeConfig& config) : config_(config) {}
-  // After each step; `skipped`: its update was not made. Errors: internal (the first such step with
-  // `stop`; with `skip` the NONFINITE_LIMITth in a row).
+  // Call it after each step; reports a step whose update was skipped. Throws ExitCode::internal at
+  // the first such step with ON_NONFINITE=stop, or at the NONFINITE_LIMITth in a row with `skip`.
   std::optional<StepSkipped> after_step(std::int64_t step, const StepMetrics& metrics);
 
   template <class Visit>

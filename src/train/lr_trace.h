@@ -7,19 +7,20 @@
 
 namespace tg {
 
-// What a step was trained with.
+// Values that a step of the traced run used.
 struct TracedStep {
   double lr_scale = 1;
-  std::int64_t tokens = 0, seq_len = 0;  // of all ranks; 0: the file does not say
-  std::int64_t stage = 0;                // of the run
+  std::int64_t tokens = 0, seq_len = 0;  // over all ranks; 0: not in the file
+  std::int64_t stage = 0;                // of the run's plan
 };
 
-// LR_TRACE: reads the steps of a run from its metrics.jsonl. Throws what MetricsReader throws;
-// Error(bad_data) without steps, or if they are not consecutive from 1 on.
+// Reads the steps of a run from its metrics.jsonl (LR_TRACE). Throws errors of MetricsReader;
+// bad_data if there are no steps, or if they are not numbered from 1 without gaps.
 std::vector<TracedStep> read_lr_trace(const std::string& path);
-// The run ends with the trace, if not before: what the clock decided once is not decided again.
+// Ends the run with the trace at the latest, and ignores the clock, whose decisions the trace
+// holds.
 void end_with(const std::vector<TracedStep>& trace, RunConfig& run);
-// The trace is the run's schedule, whatever SCHEDULE_ITERATIONS says.
+// Makes the trace's length the schedule's, overriding SCHEDULE_ITERATIONS.
 void follow(const std::vector<TracedStep>& trace, RunConfig& run);
 
 }  // namespace tg

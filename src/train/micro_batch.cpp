@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// The memory of a model's passes does not depend on what it reads.
+// Zeros as tokens: a pass's memory does not depend on token values.
 DeviceBatch any_tokens(std::int64_t rows, std::int64_t length, at::Device device) {
   const auto ids = at::zeros({rows, length}, at::TensorOptions(device).dtype(at::kLong));
   return {.inputs = ids, .targets = ids, .text_bytes = 0, .batch_index = 0};
@@ -21,7 +21,7 @@ void zero_all_gradients(const ParameterTable& parameters) {
   }
 }
 
-// The bytes that updating weights and averages takes for a while.
+// Temporary memory, in bytes, of updating weights and averages.
 std::int64_t bytes_of_update(RunParts& parts, WeightAverage& average) {
   const GpuMemoryTrial trial(/*spare=*/0);
   parts.step.rehearse_update();
@@ -30,7 +30,7 @@ std::int64_t bytes_of_update(RunParts& parts, WeightAverage& average) {
   return trial.peak() - trial.before();
 }
 
-// Returns the largest choice of rows that fits on every rank.
+// The largest choice that fits on every rank.
 std::int64_t agreed_rows(const std::vector<std::int64_t>& choices, std::int64_t mine,
                          at::Device device, Communicator& communicator) {
   const auto fits = at::tensor(choices, at::kLong).le(mine).to(at::kFloat).to(device);
@@ -49,7 +49,7 @@ RowsFit measured_rows(Run& run, const BatchShape& shape) {
   const auto& settings = run.settings;
   const auto device = run.machine.device;
   const auto& parameters = parts.weights.parameters;
-  // All copies that the run will keep; they are made after the warm-up.
+  // Allocates all copies that the run will keep, since they are made after the warm-up.
   WeightAverage average(parameters, settings.averaging, run.communicator,
                         settings.runtime.record_quirks);
   average.allocate_all();

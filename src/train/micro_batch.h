@@ -3,11 +3,11 @@
 
 namespace tg {
 
-// GRAD_ACCUM_STEPS=auto: cuts each micro-batch into the fewest parts of equal size whose passes fit
-// in the GPU's memory beside all else that training allocates (its averages, its update), found by
-// real passes; on a CPU, where nothing is measured, into one. Weights, optimizer and loader stay as
-// they are. All ranks take the number of the one with the least memory. Collective. Errors: memory
-// (not even one sequence fits).
+// GRAD_ACCUM_STEPS=auto: splits each micro-batch into the fewest equal chunks whose passes fit in
+// the GPU's memory besides all other allocations of training (averages, update), measured with real
+// passes; into one chunk on a CPU, where nothing is measured. Does not change weights, optimizer or
+// loader. All ranks use the number of the rank with the least memory. Collective. Throws
+// ExitCode::memory if not even one sequence fits.
 void choose_parts(Run& run);
 
 }  // namespace tg

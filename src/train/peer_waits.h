@@ -1,12 +1,12 @@
 #pragma once
-// Where the host of one rank waits for its device, and so perhaps for other ranks.
+// Scopes in which a rank's host waits for its device, and thus possibly for other ranks.
 #include "comm/communicator.h"
 #include "device/gpu.h"
 
 namespace tg {
 
-// For a scope in which work is launched: on a GPU the host waits for other ranks where the queue of
-// launches is full of their work. Null: it never does.
+// The watch for a scope that launches GPU work: the host blocks if the launch queue is full of work
+// that waits for other ranks. Null on a CPU, where it never does.
 inline PeerWatch* watch_of_launches(Communicator& communicator, at::Device device) {
   return device.is_cuda() ? communicator.watch() : nullptr;
 }

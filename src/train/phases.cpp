@@ -98,7 +98,7 @@ void PhaseRecorder::begin_step(BatchFeed& feed) {
   if (mode_ == TimingBreakdown::off) return;
   record_ = {};
   feed.time_copies(true);
-  feed.take_copy_times();  // discards the warm-up's
+  feed.take_copy_times();  // discards the copies of the warm-up
   waited_before_ = feed.waited_ms();
   host_began_.emplace(host_clock());
 }

@@ -15,7 +15,7 @@ Readback::Readback(const at::Tensor& values) : event_(values.device().type()) {
 }
 
 const at::Tensor& Readback::wait() {
-  event_.synchronize();  // returns at once where nothing was recorded
+  event_.synchronize();  // returns at once if nothing was recorded
   return host_;
 }
 

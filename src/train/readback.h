@@ -5,13 +5,13 @@
 
 namespace tg {
 
-// An asynchronous copy of a step's metrics to the host. It is queued behind the step's own work, so
-// that the host may launch the next step first and then wait for this one alone.
+// Asynchronous device-to-host copy of a step's metrics. It is queued after the step's work, so that
+// the host can launch the next step before it waits for this one.
 class Readback {
  public:
-  // values [n] on any device.
+  // `values`: [n] on any device.
   explicit Readback(const at::Tensor& values);
-  // Waits for the copy → [n] on the CPU.
+  // Waits for the copy and returns it, [n] on the CPU.
   const at::Tensor& wait();
 
  private:

@@ -12,7 +12,7 @@ namespace tg {
 
 namespace {
 
-// Before anything is changed in OUTPUT_DIR.
+// Checks that the checkpoint's data is the run's, before anything in OUTPUT_DIR changes.
 std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& data,
                                           const TokenSource& training, int rank) {
   auto resume = std::move(setup.resume);
@@ -22,7 +22,7 @@ std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& da
   return resume;
 }
 
-// The step after which this run's own files continue.
+// The step after which this run continues its own files.
 std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
   return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
 }
@@ -37,7 +37,7 @@ std::string how_to_go_on(const Settings& settings, const Origins& origins) {
   return fmt::format("start the same command again{} to go on", with);
 }
 
-// Where LR_TRACE is of a run that ended in an earlier stage.
+// Warns if the run that LR_TRACE records ended before the last stage.
 std::optional<std::string> stage_notice(const Settings& settings, const Plan& plan,
                                         const std::vector<TracedStep>& lr_trace) {
   const auto last = plan.last_stage();

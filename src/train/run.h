@@ -1,5 +1,5 @@
 #pragma once
-// A training run, assembled: what it owns from its first event to its last.
+// A training run's components, from its first event to its last.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace tg {
 
-// What a run is given, by the command that starts it.
+// Arguments of a run, from the command that starts it.
 struct RunSetup {
   const Settings& settings;
   const Origins& origins;
@@ -28,20 +28,21 @@ struct RunSetup {
   Store store;  // null for a single rank
   std::string output_dir;
   std::optional<ResumePoint> resume;
-  std::vector<TracedStep> lr_trace;  // of LR_TRACE, if any
+  std::vector<TracedStep> lr_trace;  // from LR_TRACE; empty without it
 };
 
 struct Run {
-  // Opens tokens and tokenizer, makes or loads the weights, opens the files in OUTPUT_DIR and
-  // reports what the run starts with. Collective. Throws what RunParts and the outputs throw;
-  // Error(config) if the data or LR_TRACE do not fit the run.
+  // Opens tokens and tokenizer, initialises or loads the weights, opens the files in OUTPUT_DIR and
+  // reports the start. Collective. Throws errors of RunParts and of the outputs; ExitCode::config
+  // if the data or LR_TRACE do not fit the run.
   explicit Run(RunSetup setup);
 
-  // Where an evaluation needs the memory that the captured step keeps for its passes, frees it.
+  // Frees the captured step's memory for an evaluation, if GRAD_ACCUM_STEPS=auto has sized the step
+  // to the GPU's memory.
   void free_step_memory();
-  // A stage of the plan as events name it.
+  // Describes a stage of the plan for events.
   StageFacts stage_facts(std::int64_t stage) const;
-  // Scores the validation split with the weights as they are. Collective.
+  // Scores the validation split with the current weights. Collective.
   Score score();
 
   const Settings& settings;
@@ -49,7 +50,7 @@ struct Run {
   Communicator& communicator;
   const std::string output_dir;
   RunParts parts;
-  const FrozenTexts data;  // data_identity()
+  const FrozenTexts data;  // from data_identity()
   std::optional<ResumePoint> resume;
   RunState state;
   Report report;

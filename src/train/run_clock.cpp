@@ -21,7 +21,7 @@ double step_ms(std::int64_t steps, double elapsed_ms) {
 }  // namespace
 
 void Pace::ended(std::int64_t steps, double elapsed_ms) {
-  if (!ends_.empty() && steps == ends_.back().steps) return;  // repeated after a wait
+  if (!ends_.empty() && steps == ends_.back().steps) return;  // called again after a wait
   assert(ends_.empty() || steps > ends_.back().steps);
   ends_.push_back({steps, elapsed_ms});
   if (ends_.size() > kRecent) ends_.pop_front();
@@ -46,7 +46,7 @@ double Pace::expected_ms(std::int64_t steps) const {
 
 namespace {
 
-// The trace may be shorter than the run is told to be.
+// The trace may be shorter than the run.
 template <class T>
 const T& at_step(const std::vector<T>& trace, std::int64_t step) {
   return trace[std::min(static_cast<std::size_t>(step), trace.size() - 1)];
@@ -84,9 +84,9 @@ BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
 
 std::int64_t RunClock::stage_at(std::int64_t step, double elapsed_ms) const {
   if (!traced_stages_.empty()) return at_step(traced_stages_, step);
-  const auto share = schedule_share(settings_.run, step, elapsed_ms);
+  const auto done = schedule_share(settings_.run, step, elapsed_ms);
   const auto begun = std::ranges::find_if(
-      stages_ | std::views::reverse, [&](const Stage& stage) { return stage.begun(step, share); });
+      stages_ | std::views::reverse, [&](const Stage& stage) { return stage.begun(step, done); });
   return begun.base() - stages_.begin() - 1;
 }
 

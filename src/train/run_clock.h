@@ -1,5 +1,5 @@
 #pragma once
-// The clock of a run, and what is decided by it.
+// The training clock of a run, and the decisions that depend on it.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -22,23 +22,21 @@
 
 namespace tg {
 
-// Estimates the training time at the end of steps that are still under way, from the steps that
-// have ended.
+// Predicts the training time at the end of steps in flight, from completed steps.
 class Pace {
  public:
-  // The clock read `elapsed_ms` when `steps` steps had ended. Calls come in the order of steps.
+  // Records the clock's reading when `steps` steps had completed. Call it in the order of steps.
   void ended(std::int64_t steps, double elapsed_ms);
 
-  // Steps take another time from now on.
+  // Forgets past steps: call it when step times change.
   void reset() { ends_.clear(); }
 
-  // Whether enough steps have ended for an estimate.
+  // Whether enough steps have completed for a prediction.
   bool known() const { return ends_.size() >= kFewest; }
-  // Returns the milliseconds on the clock when `steps` steps will have ended, by the mean of the
-  // recent steps. Precondition: known().
+  // Predicted training time in ms at the end of `steps` steps, from the mean of recent steps.
+  // Precondition: known().
   double expected_ms(std::int64_t steps) const;
-  // Returns the longest of the recent steps, a bound on the estimate's error. Precondition:
-  // known().
+  // The longest recent step, as a bound on the prediction's error. Precondition: known().
   double tolerance_ms() const { return longest_ms_; }
 
   template <class Visit>
@@ -65,12 +63,12 @@ class Pace {
   double longest_ms_ = 0;
 };
 
-// Time spent training: it stops for validation.
+// Training time; stopped during validation.
 class TrainingClock {
  public:
   void start() { began_ = Clock::now(), running_ = true; }
   void stop() { spent_ms_ = elapsed_ms(), running_ = false; }
-  // The time spent so far is this.
+  // Sets the training time so far.
   void set(double elapsed_ms) { spent_ms_ = elapsed_ms, began_ = Clock::now(); }
   double elapsed_ms() const { return spent_ms_ + (running_ ? milliseconds_since(began_) : 0.0); }
 
@@ -80,18 +78,18 @@ class TrainingClock {
   bool running_ = false;
 };
 
-// What depends on the training time so far.
+// Decisions that depend on the training time.
 struct Decisions {
   bool stop, fake_quant, swa;
-  std::int64_t stage;  // of the model's plan
+  std::int64_t stage;  // index in the model's plan
   BatchShape shape;
   bool operator==(const Decisions&) const = default;
 };
 
-// Training time, which excludes validation. Rank 0's decides for all ranks.
+// The run's training time, without validation. Rank 0's clock decides for all ranks.
 class RunClock {
  public:
-  // The stages are the model's and must outlive this.
+  // `stages`: those of the model; must outlive this object.
   RunClock(const Settings& settings, const std::vector<Stage>& stages, at::Device device,
            Communicator& communicator)
       : settings_(settings),
@@ -100,36 +98,37 @@ class RunClock {
         communicator_(communicator),
         lr_schedule_(settings.run) {}
 
-  // Instead of what the clock says. Errors: config (batches that the settings never have).
+  // Replays stages, batch shapes and learning-rate scales of a trace instead of following the
+  // clock. Throws ExitCode::config if the settings do not allow a batch shape of the trace.
   void replay(const std::vector<TracedStep>& trace);
   double lr_scale(std::int64_t step, double elapsed_ms) const {
     return lr_schedule_.scale(step, elapsed_ms);
   }
 
-  // Precondition: the device is idle, and its next work is a step.
+  // Starts the clock. Precondition: the device is idle, and the next work launched is a step.
   void start();
   void stop() { host_.stop(); }
-  // By this rank's host.
+  // Training time on this rank's host clock.
   double elapsed_ms() const { return host_.elapsed_ms(); }
 
-  // The next step's end in the compute stream; the device has reached it.
+  // Sets the end of the next step in the compute stream. Precondition: the event has completed.
   void step_ended(const Event& ended);
-  // By this rank's device, at the end of the last step passed to step_ended().
+  // Training time on this rank's device, at the end of the last step passed to step_ended().
   double last_step_ms() const { return last_step_ms_; }
-  // Rank 0's clock at the end of `steps` steps, which all ranks have read.
+  // Records rank 0's clock at the end of `steps` steps, as read back on all ranks.
   void add_rank_0_time(std::int64_t steps, double elapsed_ms) { pace_.ended(steps, elapsed_ms); }
-  // The next step takes another time than those before.
+  // Call it before a step that takes longer than previous ones.
   void pace_changes() { pace_.reset(); }
 
   Decisions decide(std::int64_t step, double elapsed_ms, const WeightAverage& average) const;
-  // Rank 0's training time at the end of `step` steps, the same on every rank. It is estimated from
-  // past steps that all ranks know, so that no rank waits for a step under way, unless an error of
-  // one step's length would change decide(); then it is measured: `read_back` waits for the steps
-  // under way and calls step_ended() for each. Collective.
+  // Rank 0's training time at the end of `step` steps, equal on all ranks. It is predicted from
+  // past steps that all ranks have read, so that no rank waits for a step in flight, unless an
+  // error of one step's length could change decide(): then `read_back` is called, which waits for
+  // the steps in flight and calls step_ended() for each. Collective.
   double elapsed_at(std::int64_t step, const WeightAverage& average,
                     const std::function<void()>& read_back);
 
-  // Visits all state that a run resumes from, as RunState does. Precondition: the clock is stopped.
+  // Visits the state to save or restore, see RunState. Precondition: the clock is stopped.
   template <class Visit>
   void visit_state(Visit&& visit) {
     double elapsed = elapsed_ms();
@@ -149,16 +148,16 @@ class RunClock {
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
-  // What a trace says of each step; empty: the settings decide.
+  // From the trace, by step; empty: the settings decide.
   std::vector<BatchShape> traced_shapes_;
   std::vector<std::int64_t> traced_stages_;
   TrainingClock host_;
-  // Steps end on the device before the host can read its clock, so their ends are measured from the
-  // event of the last start(), when the clock read started_ms_.
+  // Steps end on the device before the host can read its clock, so step ends are measured from the
+  // event of the last start(), at which the clock read started_ms_.
   std::optional<Event> started_;
   double started_ms_ = 0;
   double last_step_ms_ = 0;
-  Pace pace_;  // of rank 0's clock, the same on every rank
+  Pace pace_;  // of rank 0's clock; equal on all ranks
 };
 
 }  // namespace tg

@@ -19,7 +19,7 @@ namespace tg {
 
 namespace {
 
-// Returns the number by which a step divides a token's loss.
+// Divisor of a token's loss in a step's loss.
 std::int64_t loss_tokens(const Plan& plan, const Settings& settings, int world_size) {
   return plan.head.sums_over_tokens ? micro_batches(settings, world_size)
                                     : most_tokens_per_step(settings, world_size);
@@ -43,15 +43,15 @@ TrainedModel parameters_for(ModelUse use, const ModelSpec& spec, const Settings&
   return trained_model(spec, settings, machine, communicator);
 }
 
-// FP8=1 leaves out a head that is the token table, which learns worse in FP8 (docs/benchmarks.md):
-// that has to be named.
-Fp8Parts wanted_fp8(const Settings& settings) {
+// FP8=1 excludes a tied head, which trains worse in FP8 (docs/benchmarks.md): it must be named
+// explicitly.
+Fp8Parts requested_fp8(const Settings& settings) {
   auto parts = settings.runtime.fp8;
   if (parts.all() && settings.model.tie_embeddings) parts.head = false;
   return parts;
 }
 
-// Returns BOS_ID as resolve_bos_id() left it; the smear gate alone reads it.
+// The result of resolve_bos_id(); only the smear gate reads it.
 std::int64_t resolved_bos_id(const Settings& settings) {
   assert(settings.model.gates.smear != SmearKind::gated || !settings.data.bos_id.automatic);
   return settings.data.bos_id.count;
@@ -106,7 +106,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .padding = machine.padding,
              .rope = rope_stretch(settings, communicator.world_size()),
              .recompute = settings.runtime.activation_recompute,
-             .fp8 = is_training(use) ? wanted_fp8(settings) : Fp8Parts{},
+             .fp8 = is_training(use) ? requested_fp8(settings) : Fp8Parts{},
              .has_fp8 = machine.fp8,
              .step_tokens = loss_tokens(plan, settings, communicator.world_size()),
              .bos_id = resolved_bos_id(settings)}) {
@@ -153,7 +153,7 @@ std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& pa
                                 {"model_dim", asked.dim, padded.dim},
                                 {"head_dim", asked.head_dim, padded.head_dim},
                                 {"mlp", asked.hidden, padded.hidden}};
-  std::erase_if(sizes, [](const SizePadded& of) { return of.size == of.padded; });
+  std::erase_if(sizes, [](const SizePadded& entry) { return entry.size == entry.padded; });
   return sizes;
 }
 
@@ -170,7 +170,7 @@ std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Valid
 
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
                                            const Fp8Parts& used) {
-  if (!wanted_fp8(settings).head || !machine.fp8 || used.head) return {};
+  if (!requested_fp8(settings).head || !machine.fp8 || used.head) return {};
   return fmt::format(
       "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
       "and LOGIT_SOFTCAP up to {}, found {} and {}",

@@ -1,6 +1,6 @@
 #pragma once
-// What a run consists of. Training takes RunParts; a command that scores or samples takes
-// ModelParts, and make_validation() for scores.
+// Components of a run. Training uses RunParts; commands that score or sample use ModelParts, and
+// make_validation() for scores.
 #include <memory>
 
 #include "base/span_log.h"
@@ -19,20 +19,20 @@
 
 namespace tg {
 
-// Purpose of a model. A training run takes INIT_FROM's weights or draws them from SEED; a resuming
-// run takes its checkpoint's, whatever has become of INIT_FROM; the others use INIT_FROM's trained
-// weights, for inference without gradients.
+// Use of a model, which determines its weights: training starts from INIT_FROM or from weights
+// drawn with SEED; resuming loads a checkpoint and ignores INIT_FROM; the others load trained
+// weights from INIT_FROM, for inference without gradients.
 enum class ModelUse { training, resuming, test_time_training, inference };
 
-// The weights, and the model that computes with them.
+// The parameters and the model that computes with them.
 struct ModelParts {
-  // Precondition: BOS_ID is resolved (resolve_bos_id). Throws what initial_weights() or
-  // trained_model() throw.
+  // Requires BOS_ID from resolve_bos_id(). Throws the errors of initial_weights() or
+  // trained_model().
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use);
 
   ParameterTable parameters;
-  ModelRecord record;  // of the trained weights; of a run's, its own state has it
+  ModelRecord record;  // of the trained weights; in training, RunState has it
   Gpt model;
 
  private:
@@ -42,16 +42,15 @@ struct ModelParts {
              ModelUse use, const Plan& plan, TrainedModel trained);
 };
 
-// Returns the validation of the validation split, which it reads once. Throws what its tokens
-// throw.
+// Reads the validation split once. Throws errors of its tokens.
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator);
 
-// Returns how the ranks of a run tokenise text: once on each host, on one rank's part of its cores,
-// since the others compute meanwhile. `communicator` must outlive the opening of the data.
+// How the ranks of a run tokenize text: once per host, on one rank's fraction of its cores, since
+// the other ranks compute meanwhile. `communicator` must outlive the opening of the data.
 TextMaking text_making(const Machine& machine, Communicator& communicator);
 
-// All parts of a training run. Collective. Throws what the data, the tokenizer and INIT_FROM throw.
+// Constructed collectively. Throws errors of the data, the tokenizer and INIT_FROM.
 struct RunParts {
   // `use`: training or resuming.
   RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,
@@ -67,17 +66,17 @@ struct RunParts {
   TrainStep step;
 };
 
-// The sizes of the model that are padded, and those that the settings ask for.
+// The model's padded sizes, with the sizes in the settings.
 std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding);
 
-// Why the head is not in FP8 though the setting names it, on a machine that has FP8. `used`:
+// Explains why the head is not in FP8 although the setting names it, on a machine with FP8. `used`:
 // Gpt::fp8_parts().
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
                                            const Fp8Parts& used);
 
-// Nothing without a tokenizer.
+// Returns nothing without a tokenizer.
 std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Validation& validation);
-// The facts that are reported at the start.
+// Facts reported at the start.
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size);
 

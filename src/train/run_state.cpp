@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// Writes a snapshot's values into the state, which is visited in the order it was saved in.
+// Restores a snapshot into the state, which is visited in the order in which it was saved.
 class Writer final : public StateVisitor {
  public:
   explicit Writer(const RunSnapshot& snapshot) : snapshot_(snapshot) {}
@@ -33,7 +33,7 @@ class Writer final : public StateVisitor {
   std::size_t scalars_ = 0, tensors_ = 0;
 };
 
-// Visits an object that names its state, replicated and sharded, as Optimizer does.
+// Visits an object with replicated_state() and sharded_state(), such as Optimizer.
 template <class Stateful>
 void visit_sharded(StateVisitor& visitor, const std::string& prefix, const Stateful& object) {
   for (const auto& [name, value] : object.replicated_state()) visitor(prefix + name, value);
@@ -107,7 +107,7 @@ void RunState::visit_rewound(StateVisitor& visitor) {
   visit_average(visitor);
 }
 
-// Where batches keep their shape, both follow from the settings.
+// If batch shapes do not change, both follow from the settings.
 void RunState::visit_batches(StateVisitor& visitor) {
   if (!batches_change(settings_.run)) {
     tokens = step * tokens_per_step(settings_, communicator_.world_size());

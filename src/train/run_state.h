@@ -1,6 +1,5 @@
 #pragma once
-// What a run's state is: all that must be saved and put back for it to go on as if nothing had
-// happened in between.
+// The state of a run: all that is saved and restored so that a resumed run continues exactly.
 #include <ATen/ATen.h>
 
 #include <optional>
@@ -22,48 +21,46 @@
 
 namespace tg {
 
-// A copy of the state; shares no storage with it.
+// A copy of the state that shares no storage with it.
 struct RunSnapshot {
   std::vector<std::pair<std::string, StateScalar>> scalars;
   NamedTensors tensors;
 };
 
-// The schedules follow from step and clock, training draws no random numbers, and gradients are
-// zero, but for those that the optimizer keeps.
+// Does not include what follows from it: schedules follow from step and clock, training draws no
+// random numbers, and gradients are zero except those that the optimizer keeps.
 class RunState final : public SavedState {
  public:
-  // The plan, the parameters, the optimizer, the scales and the feeder are the run's and must
-  // outlive this.
+  // All references must outlive this object.
   RunState(const Settings& settings, at::Device device, Communicator& communicator,
            const Plan& plan, const ParameterTable& parameters, const Optimizer& optimizer,
            const Fp8Scales& fp8_scales, Feeder& feeder);
 
-  std::int64_t tokens = 0;  // that these steps trained on, over all ranks
-  bool fake_quant = false;  // QAT has begun
-  std::int64_t stage = 0;   // of the model's plan that passes compute
+  std::int64_t tokens = 0;  // trained on so far, over all ranks
+  bool fake_quant = false;  // whether QAT has begun
+  std::int64_t stage = 0;   // index of the plan's stage that passes compute
   RunClock clock;
   FiniteWatch finite_watch;
   std::optional<WeightAverage> average;          // from the first step on
-  std::optional<ValidationSummary> validations;  // from the first one on
-  double validation_ms = 0;                      // spent on validation
+  std::optional<ValidationSummary> validations;  // from the first validation on
+  double validation_ms = 0;                      // time spent in validation
 
-  // Returns the shape of the micro-batches. Between two steps another one may be set.
+  // Shape of the micro-batches; may be changed between steps.
   const BatchShape& shape() const { return shape_; }
   void set_shape(const BatchShape& shape);
   void start_average();
   void add_validation(std::int64_t at_step, double loss);
 
-  // "parameter.NAME", "optimizer.NAME" as Optimizer names its state, "model.NAME" as Fp8Scales
-  // names its own, "average.NAME". Scalars are the same on every rank, but for the clock: rank 0's
-  // counts.
+  // Names: "parameter.NAME", "optimizer.NAME" as in Optimizer, "model.NAME" as in Fp8Scales,
+  // "average.NAME". Scalars are equal on all ranks, except the clock's: rank 0's are saved.
   void visit(StateVisitor& visitor) override;
   ModelRecord record() const override;
 
-  // All but the gradients that no update ever takes: the reference implementation's warm-up, which
-  // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in
-  // host memory.
+  // Copies the state, except gradients that no update uses: the reference implementation's warm-up,
+  // which resets everything else, leaves its gradients in them. The copy is on the same devices, or
+  // with `on_host` in host memory.
   RunSnapshot save(bool on_host = false);
-  // Precondition: `snapshot` is of a run with equal settings.
+  // Precondition: the snapshot is of a run with the same settings.
   void restore(const RunSnapshot& snapshot);
 
  private:

@@ -40,13 +40,13 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   if (swa_started) run_.report.emit(SwaStarted{step + 1});
 }
 
-// The shape of the batches, QAT and the stage, as of this step.
+// Applies batch shape, QAT and stage as of this step.
 void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
                          const Decisions& decided) {
   auto& state = run_.state;
   const auto& shape = decided.shape;
   if (shape != state.shape()) {
-    // The step takes a while longer: what was read ahead is read again, graphs are captured anew.
+    // The next step takes longer: prefetched batches are read again and graphs are captured again.
     state.set_shape(shape);
     state.clock.pace_changes();
     run_.report.emit(BatchesChanged{step, tokens_of_step(shape), shape.seq_len});
@@ -82,7 +82,7 @@ at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
                               .state_copied = &run_.checkpoints.state_copied()});
 }
 
-// → whether that is to be reported as the start of SWA.
+// Returns whether to report the start of SWA.
 bool StepLauncher::update_average(std::int64_t steps_done, double lr_scale) {
   auto& average = *run_.state.average;
   const auto phase = run_.parts.phases.enter(Phase::optimizer);

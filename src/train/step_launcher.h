@@ -1,5 +1,5 @@
 #pragma once
-// Training steps, launched ahead of the device.
+// Launches training steps ahead of the device.
 #include <cstdint>
 #include <optional>
 
@@ -8,28 +8,29 @@
 
 namespace tg {
 
-// Launches a step, then reads back the metrics of the one before, which arrive while it runs.
+// Launches a step, then reads back the previous step's metrics, which arrive while it runs.
 class StepLauncher {
  public:
   explicit StepLauncher(Run& run)
       : run_(run), reporter_(run), rank_0_ms_(run.state.clock.elapsed_ms()) {}
 
-  // The clock starts.
+  // Call it when the clock starts.
   void start() { reporter_.start(); }
-  // Launches step `step` (from 0) at `elapsed_ms` of training time, as the clock `decided`.
-  // Collective. Throws what read_back() and the data throw.
+  // Launches step `step` (from 0) at `elapsed_ms` of training time, with the clock's decisions.
+  // Collective. Throws the errors of read_back() and of the data.
   void launch(std::int64_t step, double elapsed_ms, const Decisions& decided);
-  // The stage of step `step`, before it is launched; nothing where it is the present one.
+  // Begins the stage of step `step`, before it is launched; does nothing if the stage does not
+  // change.
   void begin_stage(std::int64_t step, double elapsed_ms, std::int64_t stage);
-  // Waits for the step under way, if there is one, and reports it; the state is then the one after
-  // it. Errors: internal (a loss or gradient that is not finite), io, unavailable.
+  // Waits for the step in flight, if any, updates the run's state and reports the step. Throws
+  // ExitCode::internal if a loss or gradient is not finite, io, unavailable.
   void read_back();
-  // Validation took so long, between two steps.
+  // Adds the time of a validation between two steps.
   void add_validation_time(double ms) { validation_ms_ += ms; }
 
-  // Rank 0's training time, as all ranks have last read it.
+  // Rank 0's training time, as last read back on all ranks.
   double rank_0_ms() const { return rank_0_ms_; }
-  // Whether a rank was told to stop, as all ranks have read it.
+  // Whether any rank was told to stop, as last read back on all ranks.
   bool stop_requested() const { return stop_requested_; }
 
  private:

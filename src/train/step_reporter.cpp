@@ -9,7 +9,7 @@
 namespace tg {
 namespace {
 
-// Batch, forward and backward as means over the micro-steps, as the reference implementation's.
+// Batch, forward and backward are means over micro-steps, as in the reference implementation.
 StepTimed timed(std::int64_t step, std::int64_t micro_steps, const StepTimes& times,
                 double val_ms) {
   const auto n = static_cast<double>(micro_steps);
@@ -19,7 +19,7 @@ StepTimed timed(std::int64_t step, std::int64_t micro_steps, const StepTimes& ti
           .batch_h2d_ms = times.batch_h2d / n,
           .forward_ms = times.forward / n,
           .backward_ms = times.backward / n,
-          // The reference implementation reduces the gradients within this phase.
+          // The reference implementation counts gradient reduction in this phase.
           .grad_clip_ms = times.reduce + times.grad_clip,
           .optimizer_ms = times.optimizer,
           .val_ms = val_ms,
@@ -67,8 +67,8 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   if (stalled) report.emit(*stalled);
 }
 
-// The feeder counts them but in the strided order: a micro-batch consumes one token more than it
-// trains on, and orders that look for documents pass some by.
+// Counted by the feeder except in the strided order: a micro-batch consumes one token more than it
+// trains on, and orders that align to documents skip tokens.
 std::int64_t StepReporter::tokens_read(std::int64_t trained) const {
   const bool streamed = run_.settings.data.loader_order != LoaderOrder::strided;
   return streamed ? run_.parts.feeder.state().token_offset : trained;

@@ -8,32 +8,32 @@
 
 namespace tg {
 
-// A step that was launched and whose metrics have not been read back.
+// A launched step whose metrics have not been read back.
 struct LaunchedStep {
   std::int64_t step;         // from 1
-  std::int64_t clock_steps;  // its metrics' clock_ms is the time at the end of so many steps
-  std::int64_t tokens;       // trained on by all ranks together, in this step and those before
+  std::int64_t clock_steps;  // number of steps at whose end its metrics' clock_ms was read
+  std::int64_t tokens;       // trained on so far by all ranks, including this step
   std::int64_t seq_len;
   std::int64_t stage;
   double lr_scale;
   Event ended;
   Readback metrics;
   std::optional<StepRecord> record;  // for the timing breakdown
-  double val_ms;                     // spent on validation since the step before
-  std::int64_t tokens_read;          // as `tokens`
+  double val_ms;                     // spent in validation since the previous step
+  std::int64_t tokens_read;          // read so far by all ranks, including this step
 };
 
-// Reports steps whose metrics have been read back, and warns of what they show.
+// Reports steps whose metrics have been read back, and warnings derived from them.
 class StepReporter {
  public:
   explicit StepReporter(Run& run) : run_(run) {}
 
-  // The clock starts: the wait for tokens counts from here.
+  // Call it when the clock starts: the wait for tokens is measured from here.
   void start() { waited_before_ms_ = run_.parts.feeder.waited_ms(); }
-  // Throws what FiniteWatch throws; Error(io).
+  // Throws the errors of FiniteWatch; io.
   void step_ended(const LaunchedStep& launched, const StepMetrics& metrics);
-  // By all ranks together, in steps that train on `trained` tokens and of which the last has just
-  // been launched.
+  // Tokens read by all ranks in the steps launched so far, which train on `trained` tokens. Call it
+  // just after a launch.
   std::int64_t tokens_read(std::int64_t trained) const;
 
  private:

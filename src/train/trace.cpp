@@ -22,7 +22,7 @@ namespace {
 
 namespace profiler = torch::autograd::profiler;
 
-// Kineto can write to a file only.
+// Kineto can only write to a file.
 nlohmann::json take_kineto_trace(const std::string& scratch) {
   profiler::disableProfiler()->save(scratch);
   std::ifstream file(scratch);
@@ -77,7 +77,7 @@ void Trace::start() {
 TraceWritten Trace::stop() {
   if (device_.is_cuda()) wait_for_gpu();
   running_ = false;
-  // Before Kineto may fail below, since nothing reads spans logged after this.
+  // Stops logging first, since Kineto may throw below and nothing reads later spans.
   const auto spans = spans_.stop();
   try {
     write(spans);
@@ -97,13 +97,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A point on a track; the viewer attaches an arrow there to the slice around it.
+// A point on a track; the viewer attaches an arrow to the slice around it.
 struct Anchor {
   Json process, thread;
   double at_us;
 };
 
-// Copies to a GPU as the host launched them, in order of time.
+// Host-to-GPU copies by launch time.
 class Copies {
  public:
   explicit Copies(const Json& events) {
@@ -132,7 +132,7 @@ class Copies {
   std::map<std::int64_t, Anchor> done_;
 };
 
-// The spans of one batch; some may be missing at the ends of a trace.
+// The spans of one batch; some may be missing at either end of a trace.
 struct BatchSpans {
   const Span *read = nullptr, *copy = nullptr, *forward = nullptr;
 };
@@ -140,7 +140,7 @@ struct BatchSpans {
 Json arrow_part(const char* phase, std::int64_t batch, const Anchor& anchor) {
   Json part{{"ph", phase},           {"cat", "batch"},       {"name", "batch"},   {"id", batch},
             {"pid", anchor.process}, {"tid", anchor.thread}, {"ts", anchor.at_us}};
-  if (*phase == 'f') part["bp"] = "e";  // bound to the slice around it, not to the next one
+  if (*phase == 'f') part["bp"] = "e";  // binds to the enclosing slice, not to the next one
   return part;
 }
 
@@ -153,7 +153,7 @@ void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t proce
   const Copies copies(events);
 
   std::map<std::int64_t, BatchSpans> batches;
-  std::map<std::int64_t, std::size_t> readers;  // thread → its number
+  std::map<std::int64_t, std::size_t> readers;  // thread → index
   for (const Span& span : spans) {
     const std::string_view name = span.name;
     auto& batch_spans = batches[span.batch];
@@ -175,7 +175,7 @@ void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t proce
     const bool own = std::none_of(spans.begin(), spans.end(), [&, t = thread](const Span& span) {
       return span.thread == t && std::string_view(span.name) == "forward";
     });
-    if (!own) continue;  // without prefetch the training thread reads
+    if (!own) continue;  // without prefetch, the training thread reads
     events.push_back({{"ph", "M"},
                       {"name", "thread_name"},
                       {"pid", process},

@@ -1,6 +1,6 @@
 #pragma once
-// A trace of some steps for Perfetto: LibTorch's own operations and the GPU's work from Kineto, the
-// prefetch workers beside them, and arrows from a batch's read over its copy to its forward pass.
+// A trace of some steps for Perfetto: LibTorch's operations and the GPU's work from Kineto, the
+// prefetch workers, and arrows from a batch's read over its copy to its forward pass.
 #include <ATen/ATen.h>
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,14 +16,14 @@ namespace tg {
 
 class Trace {
  public:
-  // Traces PROFILE_STEPS steps from PROFILE_START on. Throws Error(cannot_create) if there can be
-  // no file at `path`.
+  // Traces PROFILE_STEPS steps from PROFILE_START on. Throws ExitCode::cannot_create if no file can
+  // be written at `path`.
   Trace(std::string path, const RuntimeConfig& config, at::Device device, SpanLog& spans);
 
   // Whether the trace begins or ends before step `step` (from 0); `last`: the run ends there.
   bool changes_at(std::int64_t step, bool last) const;
-  // Begins the trace, or ends it and writes the file. Waits for the device. A file that cannot be
-  // written is no error of the run.
+  // Begins the trace, or ends it and writes the file. Waits for the device. If the file cannot be
+  // written, the result says so, and nothing is thrown.
   std::optional<TraceWritten> change();
 
  private:
@@ -38,10 +38,10 @@ class Trace {
   bool running_ = false;
 };
 
-// Adds to a trace of Kineto (Chrome's trace format, times in µs since its baseTimeNanoseconds) what
-// our own threads did: each "read" span as a slice on its thread's track, and for every batch an
-// arrow from its "read" over its copy to its "forward" span. The copy is the GPU's where the trace
-// has one that was launched within the batch's "copy" span, else that span itself.
+// Adds this program's spans to a Kineto trace (Chrome's trace format, times in µs since its
+// baseTimeNanoseconds): each "read" span as a slice on its thread's track, and for each batch an
+// arrow from its "read" over its copy to its "forward" span. The copy is the GPU's if the trace has
+// one that was launched within the batch's "copy" span, else that span.
 void merge_spans(nlohmann::json& trace, const std::vector<Span>& spans, std::int64_t process);
 
 }  // namespace tg

@@ -70,12 +70,13 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   cast_weights();
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
-    if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
+    if (!batch.inputs.defined())
+      continue;  // the last round may have fewer micro-batches than ranks
     run_passes(batch);
     communicator_.progress();
   }
   reduce(plan.clock_ms);
-  const auto metrics = clip();  // before the update, of the loss scale as well
+  const auto metrics = clip();  // before the update, which also changes the loss scale
   update(plan.state_copied);
   return metrics;
 }
@@ -111,10 +112,10 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
     micro_step_.forward(part);
     micro_step_.backward();
   } catch (const std::exception&) {
-    micro_step_.invalidate();  // frees the activations; launches nothing on a GPU that has failed
+    micro_step_.invalidate();  // frees the activations; launches nothing on a failed GPU
     throw;
   }
-  model_.fp8_scales().drop_amax();  // a failed rehearsal's too
+  model_.fp8_scales().drop_amax();  // also of trial passes that failed
   model_.collect_gradients();
   micro_step_.set_parts(1);
   shape_ = {};
@@ -132,18 +133,18 @@ void TrainStep::rehearse_stage(const StepPlan& plan) {
 void TrainStep::rehearse_update() {
   const auto scale = optimizer_.grad_scale();
   const auto scale_before = scale.defined() ? scale.clone() : scale;
-  reduced_.fill_(std::nan(""));  // the loss: the step is skipped
+  reduced_.fill_(std::nan(""));  // NaN loss: the step is skipped
   for (const auto part : {reduce_part, clip_part, update_part}) once_a_step_.run(part);
   if (scale.defined()) scale.copy_(scale_before);  // no gradient overflowed
   communicator_.take_collective_waits();
   once_a_step_.invalidate();
 }
 
-// Sets what the captured graphs read, selects the passes of the stage and the step's update, and
-// invalidates what no longer matches: stages return after the warm-up, the clipping and rounding of
-// before do not.
+// Sets the inputs of the captured graphs, selects the stage's passes and the step's form of the
+// update, and invalidates graphs that no longer match: after a change of clipping or rounding, but
+// not of stage, since the warm-up's stages return.
 void TrainStep::set(const StepPlan& plan) {
-  communicator_.take_collective_waits();  // drops those between the steps
+  communicator_.take_collective_waits();  // discards waits between steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
   if (other_rounding) micro_step_.invalidate();
@@ -164,7 +165,7 @@ void TrainStep::cast_weights() {
 
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
-  // Not announced as this rank's work: where a collective is stuck, this waits for another rank.
+  // Not marked as this rank's work: if a collective is stuck, this waits for another rank.
   feed_.wait_for_room();
   const PeerWatch::Work reading(communicator_.watch(), "reading tokens");
   return feed_.next();

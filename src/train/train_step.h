@@ -11,63 +11,66 @@
 
 namespace tg {
 
-// One step's values of the schedules.
+// Schedule values of one step.
 struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
   double clip_norm = 0.0;  // 0: no clipping
-  double clock_ms = 0.0;   // rank 0's is broadcast to all ranks with the metrics
+  double clock_ms = 0.0;   // rank 0's is broadcast with the metrics
   bool fake_quant = false;
-  bool updates_all = true;                   // also what Update::every says
-  std::int64_t stage = 0;                    // see Decisions
-  const c10::Event* state_copied = nullptr;  // before which weights and optimizer state stay
+  bool updates_all = true;  // also update rows with Update::every > 1
+  std::int64_t stage = 0;   // see Decisions
+  const c10::Event* state_copied =
+      nullptr;  // event before which weights and optimizer state must not change
 };
 
-// The metrics of one step, the same on every rank.
+// Metrics of one step, equal on all ranks.
 struct StepMetrics {
   double loss = 0;       // mean over all micro-batches
   double grad_norm = 0;  // global, before clipping
-  bool skipped = false;  // one of them is not finite: weights and optimizer state stay as they were
-  double clock_ms = 0;   // rank 0's StepPlan::clock_ms
-  bool stop = false;     // a rank was told to stop before its gradients were reduced
+  bool skipped =
+      false;            // loss or gradient is not finite: weights and optimizer state are unchanged
+  double clock_ms = 0;  // rank 0's StepPlan::clock_ms
+  bool stop = false;    // whether a rank was told to stop before its gradients were reduced
   std::optional<double>
-      loss_scale{};  // that the gradients were computed with; none without scaling
+      loss_scale{};  // used for the step's gradients; nullopt without loss scaling
 
-  // Reads run()'s result, copied to the CPU.
+  // Converts the result of run(), copied to the CPU.
   static StepMetrics of(const at::Tensor& metrics);
 };
 
-// One optimizer step: gradients of all micro-batches, summed over ranks and divided by their
-// number; clip; update. Nothing here waits for the device. Collective.
+// One optimizer step: gradients of all micro-batches, summed over ranks and divided by the number
+// of micro-batches; clipping; update. Never waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks; graphs: see CapturedGraph. Collectives are never captured, so that
-  // each has its time limit and its place in the flight record: with other ranks the update is
-  // launched kernel by kernel, while the GPU is busy with the passes before it.
+  // micro_batches: number over all ranks; graphs: see CapturedGraph. Collectives are never
+  // captured, so that each has a timeout and an entry in the flight recorder: with several ranks,
+  // the update's kernels are launched one by one while the GPU is busy with the passes.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
-  // → StepMetrics, [6] fp32 on the device.
+  // Returns the data of StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
-  // Returns how often the passes and the update were captured, see CapturedGraph.
+  // Captures of the passes and of the update, see CapturedGraph.
   std::int64_t captures() const { return micro_step_.captures() + once_a_step_.captures(); }
 
-  // From now on each micro-batch of that shape is computed in `parts` of its rows, see MicroStep.
+  // Splits micro-batches of this shape into `parts` chunks of rows, see MicroStep.
   void set_parts(const BatchShape& shape, std::int64_t parts);
-  // Frees the memory of the captured graphs; the next step captures them anew.
+  // Frees the captured graphs; the next steps capture them again.
   void release_graphs();
 
-  // What a step allocates, for measuring: the passes over one part and, with all gradients at 0, an
-  // update that changes nothing. The first leaves its gradients. The second is collective.
+  // Run what a step allocates, to measure its memory: the passes over one chunk, which leave
+  // gradients, and an update with zero gradients that changes nothing. rehearse_update() is
+  // collective.
   void rehearse_passes(const DeviceBatch& part);
   void rehearse_update();
-  // Runs the passes of plan.stage on the feed's next batch, and changes nothing but the feed's
-  // position. The first time they are eager, the second time captured.
+  // Runs the passes of plan.stage on the feed's next batch; changes nothing but the feed's
+  // position. The first call is eager, the second one captures.
   void rehearse_stage(const StepPlan& plan);
 
  private:
-  // What is done once a step, in order, each a part of once_a_step_.
+  // Work done once per step, in order; indices of the parts of once_a_step_.
   enum Part { cast_part, reduce_part, clip_part, update_part };
   void begin_step();
   void reduce_gradients();
@@ -82,10 +85,10 @@ class TrainStep {
   void forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
   void reduce(double clock_ms);
-  // → what StepMetrics::of() reads.
+  // Returns the data of StepMetrics.
   at::Tensor clip();
   void update(const c10::Event* state_copied);
-  // Collectives that `work` waits for are added to the phase's waits.
+  // Runs `work` within a phase and records its waits for collectives.
   void run_phase(Phase phase, const std::function<void()>& work);
 
   Gpt& model_;
@@ -95,12 +98,12 @@ class TrainStep {
   Communicator& communicator_;
   std::int64_t micro_batches_;
   MicroStep micro_step_;
-  BatchShape shape_;                          // that micro_step_ is made for
-  std::map<BatchShape, std::int64_t> parts_;  // one, of a shape that is not here
+  BatchShape shape_;                          // shape that micro_step_ is set up for
+  std::map<BatchShape, std::int64_t> parts_;  // 1 for shapes that are not listed
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
-  at::Tensor reduced_;  // [3] fp32: mean loss, rank 0's clock_ms, ranks that were told to stop
+  at::Tensor reduced_;  // [3] fp32: mean loss, rank 0's clock_ms, number of ranks told to stop
   at::Tensor lr_scale_, momentum_, norm_, skip_;  // [] fp32
 };
 

@@ -19,7 +19,7 @@ namespace tg {
 
 namespace {
 
-// Up to the state that the first step starts from.
+// Prepares the state that the first step starts from.
 void prepare(Run& run) {
   if (measures_memory(run.settings)) choose_parts(run);
   warm_up(run);
@@ -31,12 +31,12 @@ void prepare(Run& run) {
   }
 }
 
-// The loop of a run: steps, and between them validations, checkpoints and the trace.
+// The training loop: steps, and between them validations, checkpoints and the trace.
 class TrainLoop {
  public:
   explicit TrainLoop(Run& run) : run_(run), steps_(run) {}
-  // Trains from the state's step to the last one, by ITERATIONS or by the clock. Collective. Throws
-  // Error: internal for a loss or gradient that is not finite; what reading and writing throw;
+  // Runs from the state's step to the last one, by ITERATIONS or by the clock. Collective. Throws
+  // ExitCode::internal if a loss or gradient is not finite, errors of reading and writing, and
   // stopped.
   void run();
 
@@ -44,7 +44,7 @@ class TrainLoop {
   void start();
   void begin_training();
   void begin_evaluations();
-  // In the run's stage; after the last step in the one that the plan scores then.
+  // Validates in the run's stage; after the last step, in the stage that the plan scores then.
   void validate(std::int64_t step, bool last);
   void trace(std::int64_t step, bool last);
   void save_checkpoint();
@@ -91,8 +91,8 @@ void TrainLoop::start() {
   run_.state.clock.start();
 }
 
-// After the first step. As it is read back, rank 0 gives the run's files their names, and sets an
-// earlier run's aside: no rank saves a checkpoint before the barrier.
+// Call it after the first step. Its readback makes rank 0 name the run's files and set aside those
+// of an earlier run; no rank saves a checkpoint before the barrier.
 void TrainLoop::begin_training() {
   steps_.read_back();
   run_.communicator.begin_training();

@@ -3,9 +3,9 @@
 
 namespace tg {
 
-// Runs training from its first event to its last: assembles the run, warms up or resumes, trains,
-// writes and scores the outputs. Collective. Throws Error: internal for a loss or gradient that is
-// not finite; what Run, FinalOutputs, reading and writing throw; stopped.
+// Runs training from its first event to its last: sets it up, warms up or resumes, trains, and
+// writes and scores its outputs. Collective. Throws ExitCode::internal if a loss or gradient is not
+// finite, errors of Run and FinalOutputs, of reading and writing, and stopped.
 void train(RunSetup setup);
 
 }  // namespace tg

@@ -21,15 +21,15 @@ class WarmUp {
         settings_(run.settings),
         as_training_(recipe_of(settings_).warms_up_as_it_trains) {}
 
-  // The first stage, in batches of all shapes: before the steps of the first shape, one of each
-  // other, enough to load its kernels or to run out of memory.
-  void first_stage(std::int64_t of_first) {
+  // Runs the first stage with batches of all shapes: one step of each other shape, which loads its
+  // kernels or runs out of memory, and then the steps of the first shape.
+  void first_stage(std::int64_t first_steps) {
     const auto shapes = batch_shapes(settings_, run_.communicator.world_size());
-    const auto of_others = std::ssize(shapes) - 1, steps = of_others + of_first;
+    const auto other_steps = std::ssize(shapes) - 1, steps = other_steps + first_steps;
     for (std::int64_t step = 0; step < steps; ++step) {
-      run_.state.set_shape(step < of_others ? shapes[static_cast<std::size_t>(step + 1)]
-                                            : shapes.front());
-      run_step(std::max<std::int64_t>(step - of_others, 0), 0);
+      run_.state.set_shape(step < other_steps ? shapes[static_cast<std::size_t>(step + 1)]
+                                              : shapes.front());
+      run_step(std::max<std::int64_t>(step - other_steps, 0), 0);
       run_.report.emit(WarmUpStepEnded{step + 1, steps});
     }
   }
@@ -67,9 +67,9 @@ class WarmUp {
   const bool as_training_;
 };
 
-// A script may not rewind the momentum of Muon's shards, which it has on several ranks
-// (Recipe::keeps_warm_up_momentum). So there the warm-up's batches count: its first passes, without
-// an update, take one.
+// The momentum of Muon's shards, which a script may not reset after its warm-up on several ranks
+// (Recipe::keeps_warm_up_momentum). It depends on the warm-up's batches, so begin() consumes the
+// one that the script's first passes, without an update, consume.
 class KeptMomentum {
  public:
   explicit KeptMomentum(Run& run)
@@ -111,13 +111,14 @@ void warm_up(Run& run) {
   const auto steps = run.resume ? std::min(asked, kWhenResuming) : asked;
   const auto last_stage = run.parts.weights.model.plan().last_stage();
   if (steps == 0 && last_stage == 0) return;
-  // Where memory is scarce, weights and optimizer state do not fit on the device twice.
+  // With little memory, weights and optimizer state do not fit on the device twice.
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
   WarmUp warm_up(run);
   KeptMomentum momentum(run);
-  // The first step of a later stage is to take no longer than the second: its passes are captured
-  // here. They are eager before anything is captured, which would keep its memory beside theirs.
+  // The warm-up captures the passes of later stages, so that their first step takes no longer than
+  // the second. Runs them eagerly before anything is captured, since captures would keep their
+  // memory beside that of the eager passes.
   for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   momentum.begin();
   if (steps > 0) {
