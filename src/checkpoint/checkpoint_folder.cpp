@@ -19,10 +19,11 @@ namespace fs = std::filesystem;
 
 // Hidden folders are named ROOT/.step-00000100SUFFIX.
 constexpr std::string_view kTemporary = ".tmp";  // being written
-constexpr std::string_view kReplaced = ".old";   // complete, until another has taken its name
+constexpr std::string_view kReplaced = ".old";   // complete; a new checkpoint is taking its name
 constexpr std::string_view kPruned = ".pruned";  // being removed
 
-// ROOT/abandoned-step-00000100: a checkpoint that the run left behind when it went back.
+// ROOT/abandoned-step-00000100: a checkpoint of a later step, set aside when the run resumed from
+// an earlier one.
 constexpr std::string_view kAbandoned = "abandoned-";
 
 std::string name_of(std::int64_t step) {
@@ -70,7 +71,7 @@ std::vector<std::int64_t> steps_or_warning(const std::string& root, std::string_
   return steps;
 }
 
-// In doubt, yes.
+// Returns true if the status cannot be read.
 bool exists(const std::string& folder) {
   std::error_code ignored;
   return fs::symlink_status(folder, ignored).type() != fs::file_type::not_found;

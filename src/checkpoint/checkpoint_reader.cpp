@@ -12,9 +12,9 @@
 namespace tg {
 namespace {
 
-constexpr size_t kPart = 4 << 20;  // hashed while the processor's caches still have it
+constexpr size_t kPart = 4 << 20;  // bytes hashed at a time, while they are in the CPU cache
 
-// Hashes a file as it is read, from the first byte to the last.
+// A file that is hashed as it is read. Reads must be sequential, from the first byte on.
 class HashedFile final : public ByteSource {
  public:
   explicit HashedFile(const std::string& path) : ByteSource(path), file_(path) {

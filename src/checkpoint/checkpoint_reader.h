@@ -7,11 +7,11 @@
 
 namespace tg {
 
-// The tensors of all files that the manifest lists, or those whose names are `wanted`, as
-// contiguous CPU tensors. Every byte is read once, with report_progress(), and hashed as it is
-// read: the bytes that are returned are those that were verified. All files are open before the
-// first is read, so that a run may remove the checkpoint meanwhile. Errors: bad_data naming the
-// file, expected and found, where one is missing, cut or changed; io.
+// Reads the tensors of all files that the manifest lists, or only the tensors whose names are
+// `wanted`, as contiguous CPU tensors. Reads every byte once, with report_progress(), and hashes it
+// as it is read: the returned bytes are the verified ones. Opens all files before it reads the
+// first, so a run may remove the checkpoint meanwhile. Throws Error: bad_data, naming the file,
+// expected and found, if a file is missing, truncated or changed; io.
 NamedTensors read_checkpoint(const std::string& folder, const Manifest& manifest,
                              const NameFilter& wanted = {});
 

@@ -17,7 +17,8 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
 
-// What a rank reports to rank 0, "BYTES XXH3" or why there is no file; and rank 0's outcome.
+// Prefix of a failure: in a rank's report to rank 0, which is otherwise "BYTES XXH3", and in rank
+// 0's outcome.
 constexpr std::string_view kFailed = "failed ";
 // Key of rank 0's outcome; the key of a rank's report is its number.
 constexpr std::string_view kOutcome = "outcome";
@@ -96,7 +97,7 @@ SavedCheckpoint CheckpointWriter::write(const ModelRecord& model, HostSnapshot& 
   return result;
 }
 
-// → this rank's report.
+// Returns this rank's report.
 std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snapshot) const {
   try {
     const auto& share = snapshot.wait();
@@ -138,7 +139,7 @@ SavedCheckpoint CheckpointWriter::publish(const ModelRecord& model, const std::s
   return result;
 }
 
-// The other ranks': rank 0 decides for all.
+// Reports to rank 0 and waits for its outcome, on the other ranks.
 SavedCheckpoint CheckpointWriter::wait_for_outcome(std::int64_t step, const std::string& own) {
   SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
   store_->set(key(std::to_string(rank_)), bytes_of(own));
@@ -151,7 +152,7 @@ std::string CheckpointWriter::key(std::string_view what) const {
   return fmt::format("checkpoint/{}/{}", number_, what);
 }
 
-// Polled: a blocking get() would hold the store's lock, or fail after the store's own timeout.
+// Polls the store: a blocking get() would hold its lock, or fail after its own timeout.
 std::string CheckpointWriter::wait_for(const std::string& key) {
   waits_ = true;
   while (!store_->check({key})) std::this_thread::sleep_for(kPoll);

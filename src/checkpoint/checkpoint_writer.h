@@ -1,5 +1,5 @@
 #pragma once
-// Writes checkpoints in a thread of its own.
+// Writes checkpoints on a background thread.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -14,38 +14,38 @@ namespace tg {
 
 struct SavedCheckpoint {
   std::string folder;
-  std::uint64_t bytes = 0;  // of all ranks' files, as rank 0 knows them
+  std::uint64_t bytes = 0;  // total of all ranks' files; known to rank 0 alone
   double write_ms = 0;
-  std::string error;  // why there is none; empty: there is one
+  std::string error;  // why saving failed; empty: it succeeded
 };
 
-// Writes checkpoints beside training. Every rank writes its part of the state, then rank 0 the
-// manifest; the folder gets its name when all of it is on the disk, and older checkpoints beyond
-// `keep` are removed after that. The ranks agree through the store, so that training waits for no
-// disk: before it publishes or removes anything rank 0 waits for every rank's digest, however long
-// that takes, and broadcasts the outcome. A rank that no longer writes is ended by the watch, when
-// others wait for it in take().
+// Writes checkpoints while training continues. Every rank writes its part of the state, then rank 0
+// the manifest; the folder is renamed to its final name once all files are durable, and older
+// checkpoints beyond `keep` are removed afterwards. The ranks coordinate through the store, not
+// through collectives, so training never waits for a disk: rank 0 waits for every rank's digest,
+// however long that takes, publishes the checkpoint and broadcasts the outcome. If a rank stops
+// writing, the PeerWatch ends the run when others wait for that rank in take().
 class CheckpointWriter {
  public:
-  // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step, model and
-  // files. `store`: null for a single rank.
+  // `root`: the folder of the checkpoints. `manifest`: the fields that all checkpoints share,
+  // without step, model and files. `store`: null for a single rank.
   CheckpointWriter(std::string root, Manifest manifest, std::size_t keep, const Store& store,
                    int rank);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Begins to write the snapshot of the model's state, which must not change before take().
-  // Precondition: no checkpoint is in flight. All ranks call it for the same steps.
+  // Begins to write the snapshot, which must not change before take(). Precondition: no checkpoint
+  // is in flight. All ranks call it for the same steps.
   void start(const ModelRecord& model, HostSnapshot& snapshot);
-  // A checkpoint was started and not taken.
+  // Whether a checkpoint is in flight: started and not yet taken.
   bool started() const { return thread_.joinable(); }
-  // The checkpoint that was started has ended.
+  // Whether the checkpoint in flight is finished: take() will not block.
   bool ended() const { return ended_; }
-  // Waits for the end of the checkpoint: under `watch`, which may be null, as work with progress
-  // while this rank writes, and as a wait for the others while it waits for them. Equal on every
-  // rank, except bytes and write_ms. Precondition: started(). Throws Error(unavailable) if the
-  // store is gone, with rank 0.
+  // Waits until the checkpoint is finished. Under `watch`, which may be null, this rank counts as
+  // working while it writes, and as waiting while it waits for others. Equal on every rank, except
+  // bytes and write_ms. Precondition: started(). Throws Error(unavailable) if the store is gone,
+  // with rank 0.
   SavedCheckpoint take(PeerWatch* watch);
 
  private:
@@ -61,13 +61,13 @@ class CheckpointWriter {
   const std::size_t keep_;
   const Store store_;
   const int rank_;
-  std::int64_t number_ = 0;  // of checkpoints started
+  std::int64_t number_ = 0;  // checkpoints started so far
   std::thread thread_;
-  std::atomic<bool> waits_ = false;  // for another rank's key in the store
+  std::atomic<bool> waits_ = false;  // whether it waits for another rank's key in the store
   std::atomic<bool> ended_ = false;
-  std::atomic<std::int64_t> bytes_written_ = 0, reports_ = 0;  // of progress, since the last look
-  SavedCheckpoint result_;                                     // once ended
-  std::string store_lost_;                                     // why, instead
+  std::atomic<std::int64_t> bytes_written_ = 0, reports_ = 0;  // progress since take() last read it
+  SavedCheckpoint result_;                                     // valid once ended_
+  std::string store_lost_;  // the store's error, instead of a result
 };
 
 }  // namespace tg

@@ -49,7 +49,8 @@ void Checkpoints::begin(SavedState& state, double elapsed_ms) {
 
 bool Checkpoints::due(std::int64_t step, double elapsed_ms) const {
   const auto [count, minutes] = settings_.runtime.checkpoint_every;
-  if (count == 0 || step == settings_.run.iterations) return false;  // the last is saved anyway
+  if (count == 0 || step == settings_.run.iterations)
+    return false;  // begin_evaluations() saves the last step
   return minutes ? elapsed_ms - saved_at_ms_ >= 60'000.0 * static_cast<double>(count)
                  : step % count == 0;
 }
@@ -93,7 +94,7 @@ SavedCheckpoint Checkpoints::take() {
   return saved;
 }
 
-// Waits for the checkpoint that is being written, if there is one.
+// Waits for the checkpoint in flight, if any, and reports it.
 void Checkpoints::collect() {
   if (!writer_.started()) return;
   const auto saved = take();
@@ -120,7 +121,7 @@ void Checkpoints::begin_evaluations(SavedState& state) {
 
 void Checkpoints::finish() {
   communicator_.barrier();
-  end_.finish();  // does not return where the run is stopped: that ends the process
+  end_.finish();  // does not return if the run is stopped: the process exits
   communicator_.barrier();
   collect();
   if (communicator_.rank() != 0 || checkpoint_steps(root_).empty()) return;
@@ -129,9 +130,10 @@ void Checkpoints::finish() {
                          .max_wallclock_seconds = training_seconds(settings_.run)});
 }
 
-// Every rank makes the same calls of the writer, whatever it has taken before.
+// Ranks may differ in whether they have taken the last checkpoint; started_step_ and error_ are
+// equal on all ranks then, so all start the same checkpoint.
 void Checkpoints::save_and_end() {
-  silence_other_threads();  // they would only report the ranks that have ended
+  silence_other_threads();  // they would only report ranks that have exited
   if (writer_.started()) take();
   if (started_step_ != copied_.step || !error_.empty()) {
     start();

@@ -1,5 +1,5 @@
 #pragma once
-// When a run saves its state, and how it ends when it is told to stop.
+// When a run saves its state, and how it exits on a stop signal.
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,35 +19,36 @@ namespace tg {
 // All ranks call each function for the same steps.
 class Checkpoints {
  public:
-  // `data`: data_identity(). `how_to_go_on`: what to do after a stop, for the user: "start the same
-  // command again".
+  // `data`: data_identity(). `how_to_go_on`: advice to the user after a stop, such as "start the
+  // same command again".
   Checkpoints(const Settings& settings, const Machine& machine, Communicator& communicator,
               const Store& store, const std::string& output_dir, const FrozenTexts& data,
               std::string how_to_go_on, Report& report);
 
-  // Before the clock starts, at `elapsed_ms` of training time: allocates host memory, where
-  // CHECKPOINT_EVERY asks for checkpoints.
+  // Called before the clock starts, at `elapsed_ms` of training time: allocates host memory if
+  // CHECKPOINT_EVERY requests checkpoints.
   void begin(SavedState& state, double elapsed_ms);
   // Returns whether CHECKPOINT_EVERY requests a checkpoint after `step`; `elapsed_ms`: rank 0's
-  // training time as all ranks know it.
+  // training time, equal on all ranks.
   bool due(std::int64_t step, double elapsed_ms) const;
-  // After a step was launched: begins to copy the state, calls `read_back`, which waits for the
-  // step, and leaves the rest to the writer. Waits for an earlier checkpoint that is still being
+  // Called after a step was launched: enqueues the copies of the state, calls `read_back`, which
+  // waits for the step, and starts the writer. Waits for an earlier checkpoint that is still being
   // written.
   void save(SavedState& state, double elapsed_ms, const std::function<void()>& read_back);
-  // The end of the copies, for which changes of the state on the device must wait.
+  // Event at the end of the copies; the device must wait for it before it changes the state.
   const c10::Event& state_copied() const { return snapshot_.copied(); }
-  // Reports a checkpoint that is written.
+  // Reports the checkpoint in flight if it is finished; does not block.
   void report_written();
 
-  // Between two steps: saves the state and ends the process with `stopped`. Errors: io.
+  // Called between two steps: saves the state and exits with `stopped`, or with `io` if saving
+  // fails.
   [[noreturn]] void stop(SavedState& state);
 
-  // The last step is done. From now on a signal to any rank ends the process as stop() does, with
-  // the state as it is now. With CHECKPOINT_EVERY it is saved at once.
+  // Called after the last step. From now on a signal to any rank exits as stop() does, with the
+  // present state. With CHECKPOINT_EVERY the state is saved at once.
   void begin_evaluations(SavedState& state);
-  // The run's results are complete: signals no longer stop it. Notes that the run is finished,
-  // where it has checkpoints. Collective.
+  // Called when the run's results are complete: signals no longer stop it. Writes finished.json if
+  // the run has checkpoints. Collective.
   void finish();
 
  private:
@@ -63,11 +64,11 @@ class Checkpoints {
   Report& report_;
   HostSnapshot snapshot_;
   CheckpointWriter writer_;
-  ModelRecord copied_{.step = -1};  // of the state in the snapshot; step -1: none
-  std::int64_t started_step_ = -1;  // the last that the writer was given
-  std::string error_;               // of the last checkpoint written; empty: none
+  ModelRecord copied_{.step = -1};  // record of the snapshot's state; step -1: no snapshot
+  std::int64_t started_step_ = -1;  // step of the last checkpoint started
+  std::string error_;               // error of the last checkpoint; empty: it was saved
   double saved_at_ms_ = 0;          // training time at the last checkpoint
-  double stall_ms_ = 0;             // of the last checkpoint
+  double stall_ms_ = 0;             // training's wait for the last checkpoint
   RunEnd end_;                      // the last member: its thread uses the others
 };
 

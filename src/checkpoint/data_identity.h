@@ -1,15 +1,16 @@
 #pragma once
-// What a run trains on, by content: the same data under another path is the same.
+// Identity of a run's data by content, independent of its path.
 #include "config/frozen_settings.h"
 #include "data/token_source.h"
 
 namespace tg {
 
-// The name of the training data in data_identity(), which checkpoints of older programs lack.
+// Key of the training data in data_identity(); checkpoints of older programs lack it.
 inline const std::string kTrainingData = "training data";
 
-// The training data and, with TOKENIZER_PATH, the tokenizer, as a checkpoint's manifest has them
-// beside frozen_settings(). The same on every rank. Errors: missing_input, bad_data, io.
+// Returns the identity of the training data and, with TOKENIZER_PATH, of the tokenizer, in the form
+// of frozen_settings(), beside which a manifest stores it. Equal on every rank. Throws Error:
+// missing_input, bad_data, io.
 FrozenTexts data_identity(const DataConfig& data, const TokenSource& training);
 
 }  // namespace tg

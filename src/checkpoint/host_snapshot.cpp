@@ -10,13 +10,15 @@ namespace tg {
 
 namespace {
 
-// Calls `mine` for every tensor of this rank's part. Replicated tensors are dealt out in the order
-// of the visit, each to the rank with the fewest bytes so far.
+// Calls `on_tensor` for every tensor of this rank's part. Replicated tensors are assigned in the
+// order of the visit, each to the rank with the fewest bytes so far.
 class ShareVisitor final : public StateVisitor {
  public:
   using OnTensor = std::function<void(const std::string&, const at::Tensor&)>;
-  ShareVisitor(int rank, int world_size, OnTensor mine)
-      : rank_(rank), dealt_bytes_(static_cast<std::size_t>(world_size)), mine_(std::move(mine)) {}
+  ShareVisitor(int rank, int world_size, OnTensor on_tensor)
+      : rank_(rank),
+        assigned_bytes_(static_cast<std::size_t>(world_size)),
+        on_tensor_(std::move(on_tensor)) {}
 
   void operator()(const std::string&, std::int64_t&) override {}
   void operator()(const std::string&, double&) override {}
@@ -24,27 +26,27 @@ class ShareVisitor final : public StateVisitor {
   void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
     switch (placement) {
       case Placement::replicated:
-        if (deal(value.nbytes()) == rank_) mine_(name, value);
+        if (assign(value.nbytes()) == rank_) on_tensor_(name, value);
         break;
       case Placement::sharded:
-        mine_(name, value);
+        on_tensor_(name, value);
         break;
       case Placement::summed:
-        mine_(part_of_rank(name, rank_), value);
+        on_tensor_(part_of_rank(name, rank_), value);
         break;
     }
   }
 
  private:
-  int deal(std::size_t bytes) {
-    const auto least = std::min_element(dealt_bytes_.begin(), dealt_bytes_.end());
+  int assign(std::size_t bytes) {
+    const auto least = std::min_element(assigned_bytes_.begin(), assigned_bytes_.end());
     *least += bytes;
-    return static_cast<int>(least - dealt_bytes_.begin());
+    return static_cast<int>(least - assigned_bytes_.begin());
   }
 
   int rank_;
-  std::vector<std::size_t> dealt_bytes_;
-  OnTensor mine_;
+  std::vector<std::size_t> assigned_bytes_;
+  OnTensor on_tensor_;
 };
 
 at::Tensor as_tensor(StateScalar value) {
@@ -99,7 +101,7 @@ void HostSnapshot::copy_scalars(SavedState& state) {
 }
 
 const NamedTensors& HostSnapshot::wait() {
-  copied_.synchronize();  // returns at once where nothing was recorded
+  copied_.synchronize();  // returns at once if no copy was recorded
   return share_;
 }
 

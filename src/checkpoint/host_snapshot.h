@@ -1,5 +1,5 @@
 #pragma once
-// A copy of a run's state in host memory, taken while training goes on.
+// A copy of a run's state in host memory, taken while training continues.
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
@@ -21,17 +21,17 @@ class HostSnapshot {
  public:
   HostSnapshot(at::Device device, int rank, int world_size);
 
-  // Copies the tensors as they are after the work queued on the current stream. On a GPU the copies
-  // are queued on a stream of their own, to pinned memory, and neither the host nor the current
-  // stream waits: what changes the tensors next must wait for copied(). Memory is allocated by the
-  // first call and reused.
+  // Copies the tensors' values as of the work queued on the current stream. On a GPU the copies go
+  // to pinned memory on a separate stream; neither the host nor the current stream waits, so later
+  // writes to the tensors must wait for copied(). The first call allocates the memory, later calls
+  // reuse it.
   void copy_tensors(SavedState& state);
-  // Copies the scalars as they are now.
+  // Copies the present values of the scalars.
   void copy_scalars(SavedState& state);
 
-  // The end of the copies in their stream.
+  // Event at the end of the copies.
   const c10::Event& copied() const { return copied_; }
-  // Waits for the copies. Returns the part, valid until the next copy.
+  // Waits for the copies. Returns this rank's part, valid until the next copy.
   const NamedTensors& wait();
 
  private:
@@ -41,8 +41,8 @@ class HostSnapshot {
   int rank_, world_size_;
   std::map<std::string, at::Tensor> buffers_;  // by the tensor's name
   NamedTensors share_;
-  std::size_t tensors_ = 0;            // of the part; scalars follow
-  std::optional<c10::Stream> stream_;  // a GPU's
+  std::size_t tensors_ = 0;            // number of tensors in share_; scalars follow
+  std::optional<c10::Stream> stream_;  // copy stream; on a GPU only
   c10::Event copied_;
 };
 

@@ -3,8 +3,8 @@
 //   safetensors   an entry kRecordKey of __metadata__
 //   checkpoint    "model" in manifest.json
 //   transformers  an object kRecordKey in config.json
-//   .pt, artifact FILE.record.json beside it, with the digest of FILE: these formats are the
-//                 reference implementation's, and stay byte for byte as it writes them
+//   .pt, artifact FILE.record.json beside it, with the digest of FILE: these formats are kept
+//                 byte-identical to the reference implementation's
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,19 +12,19 @@
 namespace tg {
 
 struct ModelRecord {
-  std::string recipe{};    // RECIPE's word
-  std::int64_t stage = 0;  // index in Plan::stages of the pass that the last step computed
+  std::string recipe{};    // value of RECIPE
+  std::int64_t stage = 0;  // index in Plan::stages of the last step's pass
   bool qat = false;        // quantisation-aware training had begun
-  std::int64_t step = 0;   // steps that the weights were trained for
+  std::int64_t step = 0;   // training steps of the weights
   bool operator==(const ModelRecord&) const = default;
 };
 
 inline constexpr const char* kRecordKey = "train_gpt";
 
 nlohmann::json record_json(const ModelRecord& record);
-// Errors: bad_data, beginning with `where` (a field is missing or has another type).
+// Throws Error(bad_data), beginning with `where`, if a field is missing or has another type.
 ModelRecord record_of_json(const nlohmann::json& value, const std::string& where);
-// record_json() as text, for safetensors' metadata and for other ranks.
+// Returns record_json() as text, for safetensors' metadata and for broadcasts.
 std::string record_text(const ModelRecord& record);
 ModelRecord record_of_text(const std::string& text, const std::string& where);
 

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Rank 0's choice as text for all ranks; no folder that RESUME can name is either of these.
+// Rank 0's choices that are not a folder, as broadcast; RESUME cannot name such folders.
 const std::string kNew = "never", kFinished;
 
 bool is_finished(const Settings& settings, const std::string& root) {
@@ -42,7 +42,7 @@ bool is_finished(const Settings& settings, const std::string& root) {
   return true;
 }
 
-// Rank 0's: where the run may begin, the best first.
+// Returns the checkpoints to try, best first. Rank 0 only.
 std::vector<std::string> candidates(const Settings& settings, const std::string& root) {
   const auto& resume = settings.runtime.resume;
   remove_incomplete_checkpoints(root);
@@ -54,8 +54,8 @@ std::vector<std::string> candidates(const Settings& settings, const std::string&
   return folders;
 }
 
-// Why the reading fails; nothing: it does not.
-std::optional<Error> fault_of(const std::function<void()>& reading) {
+// Returns the Error that `reading` throws; nothing if it succeeds.
+std::optional<Error> error_of(const std::function<void()>& reading) {
   try {
     reading();
     return {};
@@ -77,9 +77,9 @@ ComputeDtype dtype_of_auto(const ResumePoint& point) {
   return ComputeDtype::fp32;
 }
 
-// The checkpoint's frozen settings. Older programs saved COMPUTE_DTYPE and FP8 as they were set:
-// the first shows in the tensors; of FP8 nothing tells whether the machine could do it, and it is
-// taken to be as it is on this machine.
+// Returns the checkpoint's fixed settings, resolved. Older programs saved COMPUTE_DTYPE and FP8
+// unresolved: the tensors tell the former; nothing tells whether the machine supported FP8, so this
+// machine's value is assumed.
 FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
                            const Settings& as_computed) {
   auto saved = point.manifest.settings;
@@ -94,37 +94,39 @@ FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
   return saved;
 }
 
-// Reads the checkpoint, if its settings are as these → why it cannot be read; nothing: it is.
+// Reads the checkpoint if its settings match. Returns why it cannot be read; nothing if it was
+// read.
 std::optional<Error> read(ResumePoint& point, const Settings& settings, const Machine& machine,
                           Communicator& ranks) {
   const PeerWatch::Work reading(ranks.watch(), "reading " + point.checkpoint);
   auto as_computed = settings_as_computed(settings, machine);
   FrozenTexts saved;
-  auto fault = fault_of([&] {
+  auto error = error_of([&] {
     point.manifest = read_manifest(point.checkpoint);
     saved = saved_settings(point, settings, as_computed);
   });
-  if (fault) return fault;
+  if (error) return error;
   keep_schedule(point, as_computed.run);
   require_resumable(point.checkpoint, saved, as_computed, ranks.world_size());
-  return fault_of([&] { point.tensors = read_checkpoint(point.checkpoint, point.manifest); });
+  return error_of([&] { point.tensors = read_checkpoint(point.checkpoint, point.manifest); });
 }
 
-// Whether every rank has read the checkpoint. The first rank that has not says why.
+// Returns whether every rank has read the checkpoint. The first rank that failed reports why.
 bool read_by_all(ResumePoint& point, const Settings& settings, const Machine& machine,
                  Communicator& communicator) {
-  // All ranks call this at the same time, and reading shows its progress, which starting does not.
+  // The regular timeout suffices: all ranks call this at the same time, and reading reports
+  // progress, unlike start-up.
   const PeerWatch::Timeout timeout(communicator.watch(), settings.runtime.comm_timeout_s);
-  const auto fault = read(point, settings, machine, communicator);
-  const auto failed = communicator.first_rank_with(fault.has_value());
+  const auto error = read(point, settings, machine, communicator);
+  const auto failed = communicator.first_rank_with(error.has_value());
   if (!failed) return true;
   const bool own = failed == communicator.rank();
   if (settings.runtime.resume == "auto") {
-    if (own) log_warn("{} is skipped: {}", point.checkpoint, fault->what());
+    if (own) log_warn("{} is skipped: {}", point.checkpoint, error->what());
     return false;
   }
-  if (own) throw Error(*fault);
-  fail(ExitCode::unavailable, "{}: rank {} cannot read it, and says why", point.checkpoint,
+  if (own) throw Error(*error);
+  fail(ExitCode::unavailable, "{}: rank {} cannot read it and reports why", point.checkpoint,
        *failed);
 }
 
@@ -153,16 +155,17 @@ class Loader final : public StateVisitor {
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
-    if (placement == Placement::summed) return take_parts(name, value);
-    if (name.starts_with(kFp8Scales)) take_older_scale(name);
-    // They stay as at the first step.
+    if (placement == Placement::summed) return sum_parts(name, value);
+    if (name.starts_with(kFp8Scales)) split_older_scale(name);
+    // Older checkpoints lack the head's scales: they keep their initial values.
     if (name.starts_with(kFp8HeadScales) && !tensors_.contains(name)) return;
     value.copy_(find_like(name, value));
   }
 
  private:
-  // Every saved rank's part goes to one rank, on as many ranks as saved it to the same one.
-  void take_parts(const std::string& name, const at::Tensor& value) {
+  // Sums the saved parts of ranks rank_, rank_ + W, …: each saved part goes to one rank, the same
+  // one if the number of ranks is unchanged.
+  void sum_parts(const std::string& name, const at::Tensor& value) {
     value.zero_();
     for (auto saved = rank_; saved < saved_ranks_; saved += world_size_)
       value.add_(find_like(part_of_rank(name, saved), value).to(value.device()));
@@ -188,7 +191,7 @@ class Loader final : public StateVisitor {
   }
 
   // The GEMMs' names are visited in the order of the columns.
-  void take_older_scale(const std::string& name) {
+  void split_older_scale(const std::string& name) {
     const auto found = tensors_.find(kFp8Scales);
     if (found == tensors_.end() || found->second.dim() != 2) return;
     const auto& columns = found->second;
@@ -209,7 +212,7 @@ class Loader final : public StateVisitor {
   const std::string checkpoint_;
   const std::int64_t rank_, world_size_, saved_ranks_;
   std::unordered_map<std::string, at::Tensor> tensors_;
-  std::int64_t older_scales_ = 0;  // columns that were taken
+  std::int64_t older_scales_ = 0;  // columns taken so far
 };
 
 }  // namespace

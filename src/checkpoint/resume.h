@@ -1,5 +1,5 @@
 #pragma once
-// Where a run begins: at step 0, or at a checkpoint.
+// How a run begins: at step 0 or at a checkpoint.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,12 +17,12 @@ namespace tg {
 struct ResumePoint {
   std::string checkpoint;  // its folder
   Manifest manifest;
-  bool same_run = true;       // it is in this run's OUTPUT_DIR, whose files go on
-  NamedTensors tensors = {};  // all of its files', until load_checkpoint()
+  bool same_run = true;       // in this run's OUTPUT_DIR, whose files are continued
+  NamedTensors tensors = {};  // tensors of all files, until load_checkpoint()
 };
 
 struct Beginning {
-  std::optional<ResumePoint> resume;  // nothing: step 0
+  std::optional<ResumePoint> resume;  // absent: step 0
   bool finished = false;              // the run in OUTPUT_DIR has nothing left to do
 };
 
@@ -36,22 +36,23 @@ struct Beginning {
 Beginning find_beginning(const Settings& settings, const Machine& machine,
                          const std::string& output_dir, Communicator& communicator);
 
-// A run that goes on keeps the schedule that it began with: SCHEDULE_ITERATIONS is the
-// checkpoint's, where it is not given. For the settings that the run goes on with.
+// Sets SCHEDULE_ITERATIONS to the checkpoint's value unless it is given, so a resumed run keeps its
+// schedule. Throws Error(bad_data).
 void keep_schedule(const ResumePoint& point, RunConfig& run);
 
-// Requires the data to be what the checkpoint's run had. `identity`: data_identity().
-// `train_tokens`: how many there are, where that is known; with the paths it is what checkpoints of
-// older programs know. Errors: config.
+// Throws Error(config) unless the data are the checkpoint's. `identity`: data_identity().
+// `train_tokens`: number of training tokens, if known; checkpoints of older programs store this
+// number and the paths instead of an identity.
 void require_same_data(const ResumePoint& point, const DataConfig& data,
                        const FrozenTexts& identity, std::optional<std::int64_t> train_tokens);
 
-// Sets aside what the run in OUTPUT_DIR did behind its checkpoint, and will do again; for rank 0,
-// once the checkpoint is known to fit. Errors: io.
+// Sets aside the later checkpoints of the run in OUTPUT_DIR, whose steps will be trained again, and
+// removes finished.json. Rank 0 calls it once the checkpoint is known to fit. Throws Error(io).
 void go_back_to(const ResumePoint& point, const std::string& output_dir);
 
-// Sets the state of rank `rank` of `world_size` to the checkpoint's, saved by any number of ranks,
-// and frees the point's tensors. Errors: bad_data.
+// Sets the state of rank `rank` of `world_size` to the checkpoint's, which any number of ranks may
+// have saved, and frees point.tensors. Throws Error: bad_data; config if a tensor has another
+// dtype.
 void load_checkpoint(ResumePoint& point, SavedState& state, int rank = 0, int world_size = 1);
 
 }  // namespace tg

@@ -10,15 +10,15 @@ namespace tg {
 
 namespace {
 
-// Keys of the store: how the run ends; rank 0 has printed its line.
+// Keys in the store: the run's outcome; whether rank 0 has printed its line.
 const std::string kOutcome = "run_end/outcome", kLine = "run_end/line";
 const std::string kStopped = "stopped", kFinished = "finished";
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
-constexpr int kPollsOfStore = 10;    // the store is read at every tenth poll
+constexpr int kPollsOfStore = 10;    // polls per read of the store
 constexpr int kPollsOfOthers = 250;  // 5 s
 
-// Set by a rank that has called exit_together().
+// Returns the key that a rank sets when it calls exit_together().
 std::string key_of(int rank) {
   return fmt::format("run_end/rank_{}", rank);
 }
@@ -51,7 +51,7 @@ bool RunEnd::finish() {
   return outcome == Outcome::finished;
 }
 
-// The first proposal that reaches the store is the decision.
+// Returns the outcome for all ranks: the first proposal that reaches the store.
 RunEnd::Outcome RunEnd::decide(Outcome proposed) {
   const std::lock_guard lock(mutex_);
   if (decided_ != Outcome::undecided) return decided_;
@@ -72,7 +72,7 @@ RunEnd::Outcome RunEnd::decided() {
   return decided_;
 }
 
-// False where the store is gone, with its rank: the next collective says so.
+// Returns false if the store is gone, with its rank: the next collective reports that.
 bool RunEnd::is_stopped_in_store() const {
   try {
     return store_ && store_->check({kOutcome}) && text_of(store_->get(kOutcome)) == kStopped;

@@ -1,5 +1,5 @@
 #pragma once
-// How a run ends, the same for all of its ranks.
+// Agreement of all ranks on how a run ends.
 #include <functional>
 #include <mutex>
 #include <stop_token>
@@ -12,16 +12,16 @@
 
 namespace tg {
 
-// A run whose steps are done ends with its results, or is stopped by a signal to any rank before
-// every rank has them. The outcome that is first set in the store holds for all ranks.
+// After the last step a run either completes its results or is stopped by a signal to any rank. The
+// outcome that is set first in the store holds for all ranks.
 class RunEnd {
  public:
-  // `store`: null for a single rank. `stop_requested`: whether this rank was
-  // told to stop.
+  // `store`: null for a single rank. `stop_requested`: returns whether this rank received a stop
+  // signal.
   RunEnd(const Store& store, int rank, int world_size, std::function<bool()> stop_requested);
 
-  // From now on `stop` is called, in a thread of its own, once this rank or another was told to
-  // stop. It should end the process by exit_together().
+  // Starts a thread that calls `stop` once any rank received a stop signal. `stop` should exit by
+  // exit_together().
   void watch(std::function<void()> stop);
   // Called when every rank has its results, between two barriers, since the store may be in rank
   // 0's process. Returns true if the run has ended with them, and nothing stops it any more; false
@@ -48,8 +48,8 @@ class RunEnd {
   const int rank_, world_size_;
   const std::function<bool()> stop_requested_;
   std::mutex mutex_;
-  Outcome decided_ = Outcome::undecided;  // as far as this rank knows
-  std::jthread thread_;                   // polls; the last member, so that it ends first
+  Outcome decided_ = Outcome::undecided;  // outcome known to this rank
+  std::jthread thread_;                   // polls; the last member, so it is joined first
 };
 
 }  // namespace tg

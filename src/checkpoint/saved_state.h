@@ -1,5 +1,5 @@
 #pragma once
-// What is saved of a run and put back, by name, without knowing what it is: as PyTorch's
+// Interface of the state that checkpoints save and load by name, like PyTorch's
 // torch.distributed.checkpoint.stateful.Stateful.
 #include <ATen/core/Tensor.h>
 
@@ -14,18 +14,18 @@ namespace tg {
 
 using StateScalar = std::variant<std::int64_t, double, bool>;
 
-// Who has a tensor of the state.
+// Distribution of a tensor over the ranks.
 enum class Placement {
   replicated,  // every rank, with the same values
   sharded,     // this rank alone
   summed,      // every rank, as its part of a sum over ranks
 };
-// The name of a rank's part of a sum.
+// Returns the name of a rank's part of a sum.
 inline std::string part_of_rank(const std::string& name, std::int64_t rank) {
   return name + ".rank" + std::to_string(rank);
 }
 
-// Is called with every part of the state by name, always in the same order. It may change scalars
+// Called with every element of the state by name, always in the same order. It may assign scalars
 // and write to tensors, with immediate effect. A scalar that counts tensors is visited before them.
 class StateVisitor {
  public:
@@ -37,7 +37,7 @@ class StateVisitor {
                           Placement placement = Placement::replicated) = 0;
 };
 
-// Passes every part of the state to a function each for scalars and tensors.
+// Passes scalars and tensors of the state to two functions.
 class StateReader final : public StateVisitor {
  public:
   std::function<void(const std::string&, StateScalar)> scalar = [](const auto&, auto) {};
@@ -52,15 +52,15 @@ class StateReader final : public StateVisitor {
   }
 };
 
-// Between two steps, with nothing under way on the device and the clock stopped.
+// State of a run between two steps, while the device is idle and the clock is stopped.
 class SavedState {
  public:
   virtual ~SavedState() = default;
   virtual void visit(StateVisitor& visitor) = 0;
-  // The record of the model that the state holds, with the present `step`.
+  // Returns the record of the state's model, with the present `step`.
   virtual ModelRecord record() const = 0;
 
-  std::int64_t step = 0;  // steps done, their metrics read back
+  std::int64_t step = 0;  // steps done and read back
 
   void for_each_tensor(std::function<void(const std::string&, const at::Tensor&)> function) {
     StateReader reader;
