@@ -13,12 +13,13 @@ using Backend = c10::intrusive_ptr<c10d::Backend>;
 // loopback address on one node, and on several the local address of the route to MASTER_ADDR.
 Backend make_gloo(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout);
-// Collectives on tensors of the current GPU. Implemented in cuda/; in a build without CUDA no_cuda/
-// defines it, and it is never called.
+// Collectives on tensors of the current GPU. Implemented in cuda/; no_cuda/ has a stub that is
+// never called.
 Backend make_nccl(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout);
 
-// Dumps of their flight recorders, the last collectives: a pickle of plain Python values.
+// Return dumps of the libraries' flight recorders, the last collectives, as pickles of plain Python
+// values.
 std::string dump_gloo_flight_record();
 std::string dump_nccl_flight_record();
 

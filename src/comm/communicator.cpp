@@ -14,15 +14,16 @@ namespace tg {
 
 namespace {
 
-// The backend's connection timeout exceeds the watch's by this, so that the watch, which names the
-// rank at fault, ends the process first.
+// Seconds by which the backend's connection timeout exceeds the PeerWatch's, so that the watch,
+// which names the rank at fault, exits first.
 constexpr double kBackendSlack_s = 20;
-// After that only the watch ends a wait: a backend counts from a collective's launch, and so
-// includes this rank's own queued work and long work of the others.
+// Timeout of the connected backend, effectively none; the PeerWatch alone ends waits. A backend
+// counts from a collective's launch and so includes this rank's own queued work and the others'
+// long work.
 constexpr auto kBackendLimit = std::chrono::hours(24 * 365);
 
-// A text that is equal in processes that can open each other's files in /proc, so of one host and
-// one container: the kernel's boot id and the process name space. Empty: unknown.
+// Returns a text that is equal in processes of one host and one container, which can open each
+// other's files in /proc: the kernel's boot id and the PID namespace. Empty: unknown.
 std::string host_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
@@ -95,7 +96,7 @@ std::string Communicator::once_per_host(const std::function<std::string()>& make
     try {
       made = make();
     } catch (...) {
-      store_->set(key + "/made", bytes_of(""));  // the others wait for it
+      store_->set(key + "/made", bytes_of(""));  // the other ranks wait for this key
       throw;
     }
     store_->set(key + "/made", bytes_of(made));
@@ -123,7 +124,7 @@ void Communicator::progress() {
 
 Communicator::~Communicator() {
   if (!backend_) return;
-  // The destructor of a process group that has failed may block for ever: leak it.
+  // The destructor of a failed process group may block forever: leak it.
   if (std::uncaught_exceptions() > 0) {
     backend_.release();
     return;
@@ -215,7 +216,7 @@ void Communicator::barrier() {
   if (device_.is_cuda()) run_collective([&] { one.cpu(); });
 }
 
-// → rank 0's, in host memory.
+// Returns rank 0's tensor, in host memory.
 at::Tensor Communicator::broadcast(const at::Tensor& on_host) {
   std::vector<at::Tensor> tensors{on_host.to(device_)};
   return run_collective([&] {
@@ -236,7 +237,7 @@ std::string Communicator::broadcast(const std::string& text) {
 
 std::optional<int> Communicator::first_rank_with(bool value) {
   if (!backend_) return value ? std::optional(0) : std::nullopt;
-  // The highest is the lowest rank's; 0: there is none.
+  // The lowest rank has the highest priority; 0: no rank has a true value.
   const auto priority = at::scalar_tensor(value ? world_size_ - rank_ : 0,
                                           at::TensorOptions(device_).dtype(at::kLong));
   max(priority).wait();
@@ -247,8 +248,7 @@ std::optional<int> Communicator::first_rank_with(bool value) {
 
 void Communicator::begin_training() {
   if (!backend_) return;
-  // The barrier keeps ranks with the shorter timeout from waiting for one that is still in its
-  // first step.
+  // Without the barrier, ranks with the shorter timeout could wait for a rank in its first step.
   barrier();
   watch_->set_timeout(timeout_s_);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Conversions between c10d's types and ours.
+// Conversions between c10d's types and the standard library's.
 #include <chrono>
 #include <cstdint>
 #include <string>

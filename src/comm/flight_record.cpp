@@ -20,7 +20,7 @@ std::string path_of(const std::string& folder, int rank) {
 }
 
 bool write(const std::string& path, const std::string& bytes) {
-  std::error_code ignored;  // opening the file fails then
+  std::error_code ignored;  // then opening the file fails
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
   file << bytes;

@@ -5,16 +5,16 @@
 
 namespace tg {
 
-// The dump of LibTorch's flight recorder: this rank's last collectives. It is saved when a
-// collective fails, as FOLDER/rank_N, the name that torchfrtrace expects.
+// Dump of LibTorch's flight recorder: this rank's last collectives. Saved when a collective fails,
+// as FOLDER/rank_N, the name that torchfrtrace expects.
 class FlightRecord {
  public:
   using Dump = std::function<std::string()>;
 
   FlightRecord(std::string folder, int rank, Dump dump);
-  // Makes LibTorch's own watchdog, which ends the process by itself, write to the same file.
+  // Makes LibTorch's own watchdog, which aborts the process by itself, write to this file too.
   void save_for_watchdog() const;
-  // Saves at the first call. → the path; empty if it could not be written, or if the dump takes
+  // Saves on the first call. Returns the path; empty if it could not be written or the dump took
   // longer than two seconds.
   std::string save();
 

@@ -15,7 +15,8 @@ namespace tg {
 
 namespace {
 
-// This host's address on the route to `peer`. A UDP connect() finds it without sending anything.
+// Returns this host's address on the route to `peer`. A UDP connect() finds it without sending a
+// packet.
 std::string local_address_towards(const std::string& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -40,8 +41,8 @@ std::string local_address_towards(const std::string& peer) {
   return address;
 }
 
-// Blocks SIGPIPE while it lives, and in every thread created meanwhile. Gloo's threads write to
-// sockets of peers that may be gone, and handle EPIPE; the signal would end the process.
+// Blocks SIGPIPE in this thread, and in threads created meanwhile, until destroyed. Gloo's threads
+// write to sockets of peers that may be gone, and handle EPIPE; the signal would kill the process.
 class BlockSigpipe {
  public:
   BlockSigpipe() {

@@ -3,8 +3,9 @@
 
 namespace tg {
 
-// Whether a collective failed by what this rank lacks, memory or threads, or by its own GPU: then
-// no peer is lost. A failed GPU fails the first CUDA call after it, whatever that call is for.
+// Returns whether a collective failed because this rank ran out of memory or threads, or because
+// its own GPU failed: then no peer is lost. A failed GPU fails the next CUDA call, whatever that
+// call is for.
 bool is_own_failure(const std::exception& error);
 
 }  // namespace tg

@@ -11,7 +11,7 @@ namespace tg {
 
 namespace {
 
-// The destructor waits this long for the health thread; more means that the store hangs.
+// Longest wait of the destructor for the health thread; a longer one means that the store hangs.
 constexpr auto kJoinTime = std::chrono::seconds(3);
 
 }  // namespace

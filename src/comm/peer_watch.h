@@ -15,34 +15,35 @@
 
 namespace tg {
 
-// Ends the process of a rank that waits for ranks which make no progress for longer than the
-// timeout, whatever call it is blocked in, and names the rank at fault. Progress is a micro-batch
-// done, a batch scored, bytes written. A rank that has waited for half the timeout requests a
-// health check through the store: every live rank's watch answers with a heartbeat of its step, its
-// work and the time since its last progress. The process ends if a rank does not answer, or if the
-// slowest one made no progress for the whole timeout. Nothing is written to the store while no rank
-// waits, since a FileStore only grows.
+// Watchdog: exits, naming the rank at fault, if this rank waits for ranks that make no progress for
+// longer than the timeout, whatever call it is blocked in. Progress is a finished micro-batch, a
+// scored batch, written bytes. A rank that has waited for half the timeout requests a health check
+// through the store: every live rank's watch answers with a heartbeat of its step, its work and the
+// time since its last progress. The process exits if a rank does not answer, or if the slowest rank
+// made no progress for the whole timeout. While no rank waits, nothing is written to the store,
+// since a FileStore only grows.
 class PeerWatch {
  public:
-  // `record` is saved before the process ends, and the message names its file; null: no record.
+  // `record` is saved before the process exits, and the message names its file; null: no record.
   PeerWatch(const Store& store, int rank, int world_size, double timeout_s,
             std::shared_ptr<FlightRecord> record = nullptr);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  // This rank is at `step`.
+  // Sets the step that this rank reports in heartbeats.
   void set_step(std::int64_t step);
-  // → the one before.
+  // Returns the previous timeout.
   double set_timeout(double seconds);
-  // This rank's host made progress.
+  // Reports progress of this rank's host.
   void progress();
-  // `count` [1] int64 in host memory: this rank's device advances it as it makes progress.
+  // Watches `count`, [1] int64 in host memory, which this rank's device increments as it makes
+  // progress.
   void watch_device(const at::Tensor& count);
-  // The error message for a collective that failed with `cause`.
+  // Returns the error message for a collective that failed with `cause`.
   std::string explain_loss(std::string_view cause);
 
-  // This rank waits for the others while one lives. `watch` may be null.
+  // Marks this rank as waiting for the others until destroyed. `watch` may be null.
   class Scope {
    public:
     explicit Scope(PeerWatch* watch);
@@ -54,7 +55,7 @@ class PeerWatch {
     PeerWatch* watch_;
   };
 
-  // The timeout is `seconds` while one lives. `watch` may be null.
+  // Sets the timeout to `seconds` until destroyed. `watch` may be null.
   class Timeout {
    public:
     Timeout(PeerWatch* watch, double seconds);
@@ -67,9 +68,9 @@ class PeerWatch {
     double before_s_ = 0;
   };
 
-  // This rank does work that others may have to wait for, such as "writing the model to logs/1".
-  // Calls of report_progress() by the same thread, as AtomicFile makes them, count as its progress,
-  // in `unit`. `watch` may be null.
+  // Marks this rank as working until destroyed, on something that others may have to wait for, such
+  // as "writing the model to logs/1". Calls of report_progress() on the same thread, such as
+  // AtomicFile's, count as progress, in `unit`. `watch` may be null.
   class Work {
    public:
     Work(PeerWatch* watch, std::string doing, std::string unit = "bytes");
@@ -93,7 +94,7 @@ class PeerWatch {
  private:
   struct State;
   static void watch_timeout(State& state);        // the timeout thread
-  static void serve_health_checks(State& state);  // the health thread: answers and makes them
+  static void serve_health_checks(State& state);  // the health thread: answers and requests checks
   static void check_health(State& state, std::unique_lock<std::mutex>& lock);
   [[noreturn]] static void end_process(State& state, std::unique_lock<std::mutex>& lock);
 

@@ -18,11 +18,12 @@ struct PeerWatch::State {
   using Seconds = std::chrono::duration<double>;
 
   Store store;
-  bool file_store;  // whose file any rank may hold, else it is with rank 0
+  bool file_store;  // FileStore, whose file any rank may lock; else a TCPStore, served for rank 0's
+                    // run
   int rank, world_size;
   std::shared_ptr<FlightRecord> record;
 
-  std::mutex mutex;  // guards all below
+  std::mutex mutex;  // guards all members below
   std::condition_variable changed;
   Seconds timeout;
   std::int64_t step = 0;
@@ -34,22 +35,22 @@ struct PeerWatch::State {
   std::int64_t device_count_seen = 0;
   bool stopping = false, health_thread_done = false;
   bool check_requested = false;
-  bool check_done = false;  // the one that was requested last
-  HealthReport report;      // of the last health check
+  bool check_done = false;  // the check requested last
+  HealthReport report;      // report of the last health check
 
-  // All but heartbeat() and record_text() expect the mutex to be held.
+  // Precondition of all functions but heartbeat() and record_text(): the mutex is held.
 
   bool is_waiting() const { return wait_scopes > 0 && works.empty(); }
-  // The last known progress of this rank and of those that it waits for.
+  // Returns the time of the last known progress of this rank and of the ranks that it waits for.
   Clock::time_point idle_since() const { return std::max(last_progress, last_peer_progress); }
   void mark_progress() { last_progress = Clock::now(); }
-  // The device's count advances: that is progress of this rank.
+  // Counts a change of the device's count as progress of this rank.
   void poll_device();
-  // This rank's answer to a health check.
+  // Returns this rank's answer to a health check.
   Heartbeat heartbeat(std::int64_t round);
-  // What a health check found, or that the store did not answer it.
+  // Returns the finding of the last health check, or that the store did not answer.
   std::string cause() const;
-  // Saves the flight record and names its file; empty without one.
+  // Saves the flight record and returns a text that names its file; empty without a record.
   std::string record_text() const;
 };
 

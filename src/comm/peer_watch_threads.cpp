@@ -1,5 +1,5 @@
-// The two threads of a PeerWatch. The timeout thread never touches the store, which may hang or be
-// gone with its rank; the health thread alone does.
+// The two threads of a PeerWatch. Only the health thread uses the store, which may hang or be gone
+// with its rank; the timeout thread never does.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,10 +19,11 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(300);
-constexpr auto kAnswerTime = std::chrono::seconds(3);  // for every rank's heartbeat
-// For a whole health check; more means that the store does not answer.
+constexpr auto kAnswerTime = std::chrono::seconds(3);  // timeout of all ranks' heartbeats
+// Timeout of a health check; a longer one means that the store does not answer.
 constexpr auto kCheckTime = std::chrono::seconds(5);
-// The TCPStore may be in rank 0's process, and the others still need it for their own health check.
+// Rank 0 exits late: its process may serve the TCPStore, which the others need for their own health
+// checks.
 constexpr auto kRank0ExitDelay = std::chrono::seconds(4);
 
 std::string check_key(std::int64_t round) {
@@ -33,8 +34,8 @@ std::string heartbeat_key(std::size_t rank) {
   return fmt::format("heartbeat/{}", rank);
 }
 
-// Polls the store until every rank has answered round report.round, at most kAnswerTime. Meanwhile
-// `answer_others` answers checks that other ranks request.
+// Polls the store until every rank has answered report.round, for at most kAnswerTime. Calls
+// `answer_others` meanwhile, which answers other ranks' health checks.
 HealthReport collect(const Store& store, HealthReport report,
                      const std::function<void()>& answer_others) {
   const auto until = Clock::now() + kAnswerTime;
@@ -59,7 +60,7 @@ HealthReport collect(const Store& store, HealthReport report,
 
 }  // namespace
 
-// Has the health thread make a check, waits for its report and takes the peers' progress from it.
+// Requests a check from the health thread, waits for its report and updates the peers' progress.
 void PeerWatch::check_health(State& state, std::unique_lock<std::mutex>& lock) {
   state.check_done = false;
   state.check_requested = true;
@@ -90,8 +91,8 @@ void PeerWatch::watch_timeout(State& state) {
     if (state.stopping || !state.is_waiting()) continue;
     const auto since = state.idle_since();
     const auto now = Clock::now();
-    // One check at half the timeout records what every rank does; the last one names it for a rank
-    // that no longer answers.
+    // The check at half the timeout records every rank's work; the final check then reports the
+    // last known work of a rank that no longer answers.
     const bool overdue = now - since > state.timeout;
     if (!overdue && (now - since < state.timeout / 2 || last_check > since)) continue;
     last_check = now;
@@ -106,7 +107,7 @@ void PeerWatch::watch_timeout(State& state) {
 }
 
 void PeerWatch::serve_health_checks(State& state) {
-  std::int64_t round = 1;  // the next health check
+  std::int64_t round = 1;  // number of the next health check
   const auto answer = [&] {
     state.store->set(heartbeat_key(static_cast<std::size_t>(state.rank)),
                      bytes_of(state.heartbeat(round).encode()));
@@ -131,7 +132,7 @@ void PeerWatch::serve_health_checks(State& state) {
         done = true;
       }
     } catch (const std::exception&) {
-      // The store is gone: the collectives fail as well and report it.
+      // The store is gone: the collectives fail too, and report it.
     }
     lock.lock();
     if (done) {

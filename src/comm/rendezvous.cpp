@@ -12,7 +12,7 @@ namespace tg {
 
 namespace {
 
-// The first pair of lines that differ.
+// Returns the first pair of lines that differ.
 std::pair<std::string, std::string> first_difference(const std::string& one,
                                                      const std::string& two) {
   std::istringstream first(one), second(two);
@@ -36,7 +36,7 @@ std::string get(const Rendezvous& rendezvous, const std::string& key, int from_r
   }
 }
 
-// The key that a rank sets when it joins; its value is what require_same() compares.
+// Returns the key that a rank sets when it joins; require_same() compares the values.
 std::string settings_key(int rank) {
   return fmt::format("settings/{}", rank);
 }
@@ -63,8 +63,8 @@ std::string broadcast_from_rank_0(const Rendezvous& rendezvous, const LaunchInfo
 std::string waiting_line(const Rendezvous& rendezvous, const LaunchInfo& launch) {
   std::vector<int> missing;
   try {
-    // A get() that waits holds a TCPStore; a FileStore may be shared, and a clone would write to
-    // it.
+    // A blocking get() holds a TCPStore's lock, so it is cloned; a FileStore may be used
+    // concurrently, and a clone would write to its file.
     const auto store = rendezvous.file.path.empty() ? rendezvous.store->clone() : rendezvous.store;
     for (int rank = 0; rank < launch.world_size; ++rank) {
       const bool joined = rank == launch.rank || store->check({settings_key(rank)});
@@ -90,7 +90,8 @@ void require_same(const Rendezvous& rendezvous, const LaunchInfo& launch, const 
     const auto theirs = get(rendezvous, settings_key(other), other);
     if (theirs == first) continue;
     const auto [one, two] = first_difference(first, theirs);
-    // The TCPStore may be in rank 0's process: it waits, up to 5 s, until all ranks have compared.
+    // Rank 0's process may serve the TCPStore: it waits, for at most 5 s, until all ranks have
+    // compared.
     rendezvous.store->add("compared", 1);
     for (int tries = 0; launch.rank == 0 && tries < 50; ++tries) {
       if (rendezvous.store->add("compared", 0) >= launch.world_size) break;

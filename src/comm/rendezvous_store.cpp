@@ -25,7 +25,7 @@ namespace tg {
 
 namespace {
 
-// Only this user may write there: ranks trust what the store's file says.
+// Returns a directory that only this user may access: ranks trust the content of the store's file.
 std::string private_directory() {
   const auto parent =
       temporary_folder(", for the rendezvous of the ranks; set TMPDIR to one, or set MASTER_ADDR");
@@ -43,7 +43,7 @@ std::string private_directory() {
   return folder;
 }
 
-// The IPv4 address of `host` if it is a loopback address.
+// Returns the IPv4 address of `host` if it is a loopback address.
 std::optional<in_addr> loopback_address(const std::string& host) {
   const auto text = host == "localhost" ? "127.0.0.1" : host;
   in_addr address{};
@@ -52,7 +52,8 @@ std::optional<in_addr> loopback_address(const std::string& host) {
   return address;
 }
 
-// A socket that listens on `address` alone; the one that TCPStore makes listens on every interface.
+// Returns a socket that listens on `address` alone; TCPStore's own socket listens on every
+// interface.
 int listen_at(in_addr address, int port) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
@@ -70,8 +71,9 @@ int listen_at(in_addr address, int port) {
   return descriptor;
 }
 
-// What a rank says while it cannot connect; empty: nothing. There is no store yet in which ranks
-// could agree on who speaks: one a host does, but each of those that were started one by one.
+// Returns the line that this rank logs while it cannot connect; empty: none. Without a store ranks
+// cannot agree on who logs: local rank 0 of each host does, or every rank if the ranks were started
+// one by one.
 std::string connect_notice(const LaunchInfo& launch, bool is_server, const std::string& endpoint) {
   const bool one_by_one = launch.launcher == "env" && !launch.agent_store;
   if (launch.local_rank != 0 && !one_by_one) return "";
@@ -87,16 +89,16 @@ std::string connect_notice(const LaunchInfo& launch, bool is_server, const std::
                      launch.size_variable, place, launch.start_hint);
 }
 
-// On NFS the store's own flock() is a lock of the same kind as ours and would block on it for ever.
+// On NFS, FileStore's flock() would conflict with the lock below and block forever.
 bool is_on_nfs(int descriptor) {
   struct statfs system {};
   return ::fstatfs(descriptor, &system) == 0 && system.f_type == NFS_SUPER_MAGIC;
 }
 
-// Opens or creates the FileStore's file and locks it (shared) until the process ends, so the lock
-// outlives a process group that fails. A file without a lock belongs to a job whose ranks were
-// killed before all had joined; it is truncated first, except on NFS, where no lock is taken.
-// Errors: cannot_create.
+// Opens or creates the FileStore's file and locks it (shared) until the process exits, so the lock
+// outlives a failed process group. An unlocked file is left by a job whose ranks were killed before
+// all had joined; it is truncated first. On NFS no lock is taken and no file is truncated. Throws
+// Error(cannot_create).
 StoreFile open_store_file(const std::string& path) {
   while (true) {
     const StoreFile file{path, ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
@@ -109,7 +111,7 @@ StoreFile open_store_file(const std::string& path) {
             "cannot lock {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
     const bool in_use = unlocked || others_have_locked(file.descriptor);
     if (in_use && has_name(file.descriptor, file.path)) return file;
-    // Between open() and the lock, another job's last rank exited or unlinked the file: try again.
+    // Another job's last rank exited, or unlinked the file, between open() and the lock: try again.
     ::close(file.descriptor);
   }
 }

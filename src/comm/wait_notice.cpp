@@ -22,7 +22,7 @@ WaitNotice::WaitNotice(NoticeTimes times, std::function<std::string()> text)
         };
         for (auto time = times.first; passes(time); time = times.again) {
           const auto line = text();
-          // An error is the last line, also where the process stays a while for its launcher.
+          // An error must stay the last line, even if the process lingers for its launcher.
           if (!line.empty() && !ended.stop_requested() && !is_ending()) warn_line(line);
         }
       }) {}

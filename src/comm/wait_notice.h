@@ -7,14 +7,13 @@
 
 namespace tg {
 
-// When a wait is logged: later than ranks of a normal start take, and early enough to answer the
-// user's question.
+// When a wait is logged: `first` is longer than a normal start takes.
 struct NoticeTimes {
   std::chrono::milliseconds first{3000}, again{30000};
 };
 
-// While it lives, a thread prints the line of `text` as a warning at these times. `text` is called
-// at each of them, on that thread; an empty line is not printed.
+// Prints the line that `text` returns as a warning at these times, on a thread of its own, until
+// destroyed. An empty line is not printed.
 class WaitNotice {
  public:
   WaitNotice(NoticeTimes times, std::function<std::string()> text);
@@ -23,7 +22,7 @@ class WaitNotice {
   std::jthread thread_;
 };
 
-// "rank 2", "ranks 1-3, 5"; of ascending ranks.
+// Returns "rank 2" or "ranks 1-3, 5" for ascending ranks.
 std::string ranks_text(const std::vector<int>& ranks);
 
 }  // namespace tg
