@@ -20,7 +20,7 @@ namespace {
 
 struct Command {
   std::string_view name;
-  const char* summary;  // for the list in --help
+  const char* summary;  // line in --help's list
   void (*run)(int argc, const char* const* argv);
   std::vector<Entry> (*options)() = nullptr;  // its own flags
   bool takes_settings = false;
@@ -57,7 +57,7 @@ const Command& find_command(std::string_view name) {
        name.substr(0, 200), nearest_name(name, known));
 }
 
-// `page`: of settings; empty for the commands and the settings that people set most.
+// Prints a page of settings; if `page` is empty, the commands and the most common settings.
 void print_overview(std::string_view page) {
   if (!page.empty()) {
     fmt::print("{}", help_text(page));

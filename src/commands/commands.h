@@ -10,16 +10,16 @@
 
 namespace tg {
 
-// Runs `train_gpt [COMMAND] [ARGUMENT]...`; without a command it trains. A command receives its
-// arguments as a program would: argv[0] is its name. Throws Error(usage) for an unknown command,
-// naming the nearest, and what the command throws.
+// Runs `train_gpt [COMMAND] [ARGUMENT]...`; trains without a command. A command receives arguments
+// like a program: argv[0] is its name. Throws Error(usage) for an unknown command, naming the
+// nearest, and what the command throws.
 void run_command(int argc, const char* const* argv);
 
 // `train_gpt [train] [--config FILE]... [--SETTING VALUE]...`; --help and --version print and
-// return. Each rank of a run calls it. Throws what the settings, the rendezvous and train() throw.
+// return. Every rank of a run calls it. Throws what the settings, the rendezvous and train() throw.
 void train_command(int argc, const char* const* argv);
 
-// Eval's own flags.
+// Flags of eval.
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
@@ -29,34 +29,34 @@ struct EvalOptions {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("audit", s.audit, anything, role::option,
-         "compare the bytes that val_bpb counts with those of the decoded text; exit 65 if they "
-         "differ");
+    line(
+        "audit", s.audit, anything, role::option,
+        "compare val_bpb's byte counts with the bytes of the decoded text; exit 65 if they differ");
     line("baselines", s.baselines, anything, role::option,
          "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
          "training shards");
     line("adapt", s.adapt, anything, role::option,
-         "lora: also score the documents as they are, and again while low-rank adapters learn from "
-         "each document's tokens once these are scored");
+         "lora: also score each document without adaptation, and again with low-rank adapters that "
+         "are trained on the document's tokens after these are scored");
     line("documents", s.documents, anything, role::option.path(),
-         "file to write: of each score a line of JSON for each document of the split");
+         "file to write: a line of JSON for each document of the split and each score");
     line("hellaswag", s.hellaswag, anything, role::option.path(),
-         "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
+         "HellaSwag's JSON lines (ctx, endings, label): score the most likely ending");
     line("lambada", s.lambada, anything, role::option.path(),
-         "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
+         "LAMBADA's JSON lines (text), OpenAI's version: score the prediction of the last word");
     line("state_dir", s.state_dir, anything, role::option.path(),
-         "folder where phased test-time training keeps its state while it runs, and after a stop; "
+         "folder of the state of phased test-time training, kept while it runs and after a stop; "
          "empty: beside MODEL");
   }
 };
 
 // `train_gpt eval --init-from MODEL [--SETTING VALUE]...`: logs every score of a trained model.
-// Each rank of several calls it. Throws what parse_model_command, join_ranks and reading the model
-// (config if it does not fit the settings), the data and the tokenizer throw; Error(bad_data) if
-// the audit's counts differ; in test-time training what TttStateFiles throws, and stopped.
+// Every rank calls it. Throws what parse_model_command, join_ranks and reading the model (config if
+// it does not fit the settings), the data and the tokenizer throw; Error(bad_data) if the audit's
+// counts differ; in test-time training what TttStateFiles throws, and stopped.
 void eval_command(int argc, const char* const* argv);
 
-// Quantize's own flags.
+// Flags of quantize.
 struct QuantizeOptions {
   std::string out, calibrate;
   CountOrAuto bits{.automatic = true};
@@ -67,8 +67,8 @@ struct QuantizeOptions {
     line("calibrate", s.calibrate, anything, role::option.path(),
          "quantise by GPTQ, with Hessians from this data: any DATA_PATH");
     line("bits", s.bits, within(2, 8), role::option,
-         "with --calibrate: MATRIX_BITS and EMBED_BITS at once, weights clipped where so many bits "
-         "do best; auto: as the settings say");
+         "with --calibrate: sets MATRIX_BITS and EMBED_BITS, and the clip thresholds that are "
+         "optimal for so many bits; auto: the settings' values");
   }
 };
 
@@ -78,7 +78,7 @@ struct QuantizeOptions {
 // is an artifact, ARTIFACT=gptq and --calibrate one without the other); cannot_create, io.
 void quantize_command(int argc, const char* const* argv);
 
-// Sample's own flags.
+// Flags of sample.
 struct SampleOptions {
   std::string prompt, stop;
   std::int64_t tokens = 200, samples = 1;
@@ -90,23 +90,23 @@ struct SampleOptions {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("prompt", s.prompt, anything, role::option, "text to continue; needed, and may be empty");
-    line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to draw");
+    line("prompt", s.prompt, anything, role::option, "text to continue; required, may be empty");
+    line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to sample");
     line("samples", s.samples, within(1, 1 << 30), role::option,
-         "continuations of the prompt, one after the other with a line --- between them: the first "
-         "is drawn by SEED, the next by SEED+1 and so on");
+         "number of continuations, separated by a line ---: the first is sampled with SEED, the "
+         "next with SEED+1 and so on");
     line("stop", s.stop, anything, role::option,
-         "text before which a continuation ends; empty: none");
+         "stop text: a continuation ends before it; empty: none");
     line("stop_at_document_end", s.stop_at_document_end, anything, role::option,
-         "a continuation ends where the model begins another document, with BOS");
+         "end a continuation at BOS, with which the model begins another document");
     line("temperature", s.temperature, at_least(0), role::option,
-         "temperature of the softmax; 0: always the most likely token");
+         "temperature of the softmax; 0: greedy decoding");
     line("top_k", s.top_k, at_least(0), role::option,
-         "draw only from the k most likely tokens; 0: from all");
+         "sample from the k most likely tokens; 0: from all");
     line("top_p", s.top_p, within(0, 1), role::option,
-         "draw only from the most likely tokens, whose probabilities add up to p");
+         "nucleus sampling: sample from the most likely tokens whose probabilities add up to p");
     line("kv_cache", s.kv_cache, anything, role::option,
-         "cache keys and values (KV cache); 0: recompute all tokens for each new one");
+         "KV cache; 0: recompute all tokens for each new token");
   }
 };
 
@@ -121,10 +121,10 @@ void sample_command(int argc, const char* const* argv);
 // inspect_text. Throws Error: usage, io (standard output), and what inspect_text throws.
 void inspect_command(int argc, const char* const* argv);
 
-// Inspect's own flags.
+// Flags of inspect.
 struct InspectOptions {
   bool quantization = false;  // prints quantization_text
-  std::string artifact = {};  // for it: of this model
+  std::string artifact = {};  // with `quantization`: an artifact of the model
   WeightsChoice weights = WeightsChoice::automatic;
 };
 
@@ -135,14 +135,14 @@ struct InspectOptions {
 // config.json, with `artifact`).
 std::string inspect_text(const std::string& path, const InspectOptions& options = {});
 
-// Export's own flags.
+// Flags of export.
 struct ExportOptions {
   std::string hf;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("hf", s.hf, anything, role::option.path(),
-         "folder to write for transformers; needed, new or empty");
+         "folder to write for transformers; required, new or empty");
   }
 };
 
@@ -151,7 +151,7 @@ struct ExportOptions {
 // model throw; Error: usage (no DIR); cannot_create (DIR is not empty or cannot be created), io.
 void export_command(int argc, const char* const* argv);
 
-// Report's own flags.
+// Flags of report.
 struct ReportOptions {
   std::string out, serve;
 
@@ -159,21 +159,22 @@ struct ReportOptions {
   static void visit(Self& s, const Line& line) {
     line("out", s.out, anything, role::option.path(), "the HTML file");
     line("serve", s.serve, anything, role::option,
-         "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
+         "port on 127.0.0.1 to serve the page at; none or 0: a free port");
   }
 };
 
 // `train_gpt report RUN... --out FILE`: writes one HTML file about the runs, and a line on standard
 // output. A RUN is a run's folder, or a metrics.jsonl in it (metrics.1.jsonl of an earlier run).
-// Errors: usage; missing_input; bad_data (naming file and line); cannot_create, io.
-// `train_gpt report [RUN...] --serve [PORT]`: serves the same page on the loopback until SIGINT or
-// SIGTERM; it follows the runs, also those that begin later in a folder of runs. Errors: usage;
-// missing_input; unavailable (the port is in use).
+// Throws Error: usage; missing_input; bad_data, naming file and line; cannot_create, io. `train_gpt
+// report [RUN...] --serve [PORT]`: serves the page on the loopback interface until SIGINT or
+// SIGTERM, following the runs, including runs that begin later in a folder of runs. Throws Error:
+// usage; missing_input; unavailable if the port is in use.
 void report_command(int argc, const char* const* argv);
 
-// `train_gpt watch RUN`: the run in this terminal, drawn again until it has ended, also if it
-// stopped; once where standard output is no terminal. A RUN is as in report_command(). Errors:
-// usage; missing_input; bad_data (naming file and line); io.
+// `train_gpt watch RUN`: shows the run in this terminal and refreshes until the run has ended; a
+// stopped run may go on, and is watched further. Prints once if standard output is not a terminal.
+// RUN is as in report_command(). Throws Error: usage; missing_input; bad_data, naming file and
+// line; io.
 void watch_command(int argc, const char* const* argv);
 
 }  // namespace tg

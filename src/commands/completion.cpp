@@ -10,7 +10,7 @@
 namespace tg {
 namespace {
 
-// The words after a flag, as bash's compgen completes them: -W "auto cuda cpu", -f (files), or
+// Returns the compgen arguments that complete a flag's value: -W "auto cuda cpu", -f (files), or
 // nothing for numbers and names.
 std::string values_of(const Entry& entry) {
   if (entry.role.is_path) return "-f";
@@ -23,10 +23,10 @@ std::string flags_text(const std::vector<Entry>& entries) {
   return text;
 }
 
-// Lines of a bash `case` on the word before.
+// Returns the branches of a bash `case` on the previous word.
 std::string value_cases(const std::vector<CommandFlags>& commands,
                         const std::vector<Entry>& settings) {
-  std::map<std::string, std::string> flags = {{"-f", "--config"}};  // by what completes them
+  std::map<std::string, std::string> flags = {{"-f", "--config"}};  // flags by compgen arguments
   const auto add = [&](const std::vector<Entry>& entries) {
     for (const Entry& entry : entries) {
       auto& same = flags[values_of(entry)];

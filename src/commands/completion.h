@@ -9,7 +9,7 @@ namespace tg {
 
 struct CommandFlags {
   std::string_view name;
-  std::vector<Entry> options;  // its own
+  std::vector<Entry> options;  // the command's own flags
   bool takes_settings;
 };
 
@@ -21,7 +21,7 @@ inline constexpr const char* completion_help =
     "in ~/.bashrc completes commands, the flags of settings and options, and their values where\n"
     "these are words, switches or files.\n";
 
-// The bash script.
+// Returns the bash script.
 std::string completion_text(const std::vector<CommandFlags>& commands);
 
 }  // namespace tg

@@ -48,8 +48,8 @@ constexpr const char* help =
     "signal or killed, the same command goes on. Runs under mpirun, torchrun and srun as training\n"
     "does.\n"
     "\n"
-    "With --adapt lora each document is also scored by itself, as it is and while adapters learn\n"
-    "from it (the phased kind without phases): what adaptation brings on such text.\n"
+    "With --adapt lora each document is also scored by itself, as it is and while adapters train\n"
+    "on it (the phased kind without phases): the gain of adaptation on such text.\n"
     "\n"
     "With --documents FILE each score is also written document by document, as JSON lines.\n"
     "\n"
@@ -80,8 +80,8 @@ void audit(const Settings& settings, const TokenSplits& splits, std::int64_t pre
           "BOS, found none); it needs shards of this tokenizer",
           tokens.pattern(), path);
   if (bytes.sidecar && !tokenizer.normalisation().empty()) {
-    log_info("audit differ:{} (the sidecar counts what {} takes from the text)", found.differ,
-             tokenizer.normalisation());
+    log_info("audit differ:{} (the sidecar counts bytes that {} removes from the text)",
+             found.differ, tokenizer.normalisation());
     return;
   }
   REQUIRE(found.differ == 0, ExitCode::bad_data,
@@ -97,7 +97,7 @@ void log_truncated(const std::string& path, std::int64_t rows, std::int64_t cont
            rows, context);
 }
 
-// The scores of --hellaswag and --lambada.
+// Scores --hellaswag and --lambada.
 void score_tasks(const EvalOptions& options, const Settings& settings, const Machine& machine,
                  Communicator& communicator) {
   const auto tokenizer = open_tokenizer(settings, "eval");
@@ -141,14 +141,16 @@ void print_baselines(const Settings& settings) {
   log_baselines(text_baselines(train, val, tokenizer));
 }
 
-// --adapt lora is phased test-time training, whose base training no one asked for.
-void take_options(Settings& settings, const Origins& origins, const EvalOptions& options) {
+// Applies --adapt: lora enables phased test-time training, without training the base model unless
+// requested.
+void apply_options(Settings& settings, const Origins& origins, const EvalOptions& options) {
   REQUIRE(options.adapt.empty() || options.adapt == "lora", ExitCode::usage,
           "--adapt: expected lora, found '{}'", escaped(options.adapt));
   if (options.adapt.empty()) return;
-  REQUIRE(!settings.ttt.ttt_enabled, ExitCode::usage,
-          "--adapt and TTT_ENABLED=1, and each would train what the other scores: expected one of "
-          "them; give --ttt-enabled 0");
+  REQUIRE(
+      !settings.ttt.ttt_enabled, ExitCode::usage,
+      "--adapt and TTT_ENABLED=1: each would train the weights that the other scores (expected one "
+      "of them); give --ttt-enabled 0");
   settings.phased_ttt.phased_ttt_enabled = true;
   if (!is_given(origins, "phased_ttt_prefix_docs")) settings.phased_ttt.phased_ttt_prefix_docs = 0;
 }
@@ -156,7 +158,7 @@ void take_options(Settings& settings, const Origins& origins, const EvalOptions&
 // Writes --documents.
 class DocumentsFile {
  public:
-  // Errors: cannot_create, io.
+  // Throws Error: cannot_create, io.
   DocumentsFile(std::string path, const TokenSplits& splits, const Validation& validation,
                 Communicator& communicator)
       : path_(std::move(path)),
@@ -184,7 +186,7 @@ class DocumentsFile {
   Communicator& communicator_;
 };
 
-// Where this rank keeps the state of phased test-time training.
+// Returns the files of this rank's state of phased test-time training.
 std::shared_ptr<const TttStateFiles> state_files(const ModelPath& model, const std::string& folder,
                                                  int rank) {
   if (!folder.empty()) create_folders(folder, "; give --state-dir another folder");
@@ -206,7 +208,7 @@ void eval_command(int argc, const char* const* argv) {
           "--hellaswag and --lambada score their files alone (expected no --audit, --baselines, "
           "--adapt and --documents); give these in a run of their own");
   auto& settings = parsed->settings;
-  take_options(settings, parsed->origins, options);
+  apply_options(settings, parsed->origins, options);
   REQUIRE(options.state_dir.empty() || settings.phased_ttt.phased_ttt_enabled, ExitCode::usage,
           "--state-dir is for phased test-time training (expected --adapt lora or "
           "PHASED_TTT_ENABLED=1)");

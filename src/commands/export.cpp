@@ -45,12 +45,12 @@ constexpr const char* help =
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
     "model.safetensors (fp32) and, by RECIPE, modeling_train_gpt.py or modeling_speedrun_43.py;\n"
     "and the tokenizer, a SentencePiece model as tokenizer.model, GPT-2's as the tokenizer.json\n"
-    "that AutoTokenizer reads. What transformers saves of it is a MODEL again.\n"
+    "that AutoTokenizer reads. What transformers saves of this model is a MODEL again.\n"
     "\n";
 
-// A file of hf/: the classes TrainGpt, TrainGptConfig and TrainGptForCausalLM.
+// A file of hf/, with the classes TrainGpt, TrainGptConfig and TrainGptForCausalLM.
 struct Modeling {
-  std::string module;  // its name without .py
+  std::string module;  // file name without .py
   const char* source;
 };
 
@@ -124,7 +124,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   const auto [module, source] = modeling_of(settings.model.recipe);
   write_file_atomically(fmt::format("{}/{}.py", folder, module), source);
   write_json_file(folder + "/generation_config.json", generation);
-  // The last, since transformers reads no folder without it.
+  // Written last, since transformers reads no folder without it.
   Settings exported = settings;
   exported.model.mtp_num_heads = 0;
   auto config = hf_config(exported, module);

@@ -26,8 +26,7 @@ nlohmann::json hf_config(const Settings& settings, const std::string& module) {
       {"auto_map",
        {{"AutoConfig", module + ".TrainGptConfig"},
         {"AutoModelForCausalLM", module + ".TrainGptForCausalLM"}}},
-      // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
-      // table.
+      // transformers has nothing to tie: with TIE_EMBEDDINGS the model has no second table.
       {"tie_word_embeddings", false},
       {"train_seq_len", settings.run.train_seq_len.last()},
   };
@@ -67,7 +66,7 @@ void refuse_foreign_config(const nlohmann::json& config, const std::string& path
        path, escaped(type->get<std::string>(), 40));
 }
 
-// Values are moved: a copy of deeply nested ones would overflow the stack.
+// Moves values: copying deeply nested ones would overflow the stack.
 nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   auto settings = nlohmann::json::object();
   const auto take = [&](const std::string& name) {
@@ -84,9 +83,9 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;
-  nlohmann::json of_run;
-  of_run["settings"] = std::move(settings);
-  return of_run;
+  nlohmann::json run_config;
+  run_config["settings"] = std::move(settings);
+  return run_config;
 }
 
 }  // namespace tg

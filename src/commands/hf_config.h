@@ -1,5 +1,5 @@
 #pragma once
-// The config.json of a model for transformers.
+// config.json of models for transformers.
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -13,13 +13,13 @@ namespace tg {
 // resolve_rope_longest).
 nlohmann::json hf_config(const Settings& settings, const std::string& module);
 
-// Whether export or, of such a model, transformers wrote it.
+// Returns whether export wrote `config`, or transformers for an exported model.
 bool is_hf_config(const nlohmann::json& config);
-// Refuses the config.json of another transformers model and names its type; `path` is for the
-// message. Errors: bad_data.
+// Throws Error(bad_data), naming the type, if `config` is another transformers model's. `path` is
+// for the message.
 void refuse_foreign_config(const nlohmann::json& config, const std::string& path);
-// The settings in such a file, in the form of a run's config.json. TOKENIZER_PATH is the
-// tokenizer.model in its `folder`, where there is one.
+// Returns the settings of a config for which is_hf_config() is true, in the form of a run's
+// config.json. TOKENIZER_PATH is set to the tokenizer.model in `folder`, if there is one.
 nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder);
 
 }  // namespace tg

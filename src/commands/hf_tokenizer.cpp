@@ -27,7 +27,7 @@ nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
                        {"special", true}});
   }
 
-  // In the order of their ranks, and of their left pieces.
+  // Ordered by rank, then by left piece.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ordered;
   for (const auto& [pair, merge] : vocabulary.merges) ordered.emplace_back(merge.rank, pair);
   std::ranges::sort(ordered);

@@ -5,10 +5,10 @@
 
 namespace tg {
 
-// tokenizer.json, as Hugging Face's tokenizers reads a byte-level BPE vocabulary, with GPT-2's
-// pre-tokenizer. Its <|endoftext|> is special there: a text of that name is its id.
+// Returns the tokenizer.json of a byte-level BPE vocabulary for Hugging Face's tokenizers, with
+// GPT-2's pre-tokenizer. <|endoftext|> is a special token: that text is encoded as its id.
 nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary);
-// tokenizer_config.json, by which transformers' AutoTokenizer finds it.
+// Returns the tokenizer_config.json, by which transformers' AutoTokenizer finds the tokenizer.
 nlohmann::json hf_tokenizer_config(const BpeVocabulary& vocabulary);
 
 }  // namespace tg

@@ -39,31 +39,28 @@ constexpr const char* help =
     "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
     "of a checkpoint, of a run or of transformers. For each tensor, as it is stored: name, dtype,\n"
     "shape, number of elements, bytes; minimum, maximum and root mean square of its finite\n"
-    "elements; and how many elements are not finite, if any tensor has such. Before them the\n"
-    "record that is stored with the weights: recipe, stage, QAT and steps. Then totals by dtype\n"
-    "and, if the config.json of the run is there, its settings that are not at their defaults.\n"
+    "elements; and the number of non-finite elements, if any tensor has some. The record that is\n"
+    "stored with the weights comes first: recipe, stage, QAT and steps. Totals by dtype follow,\n"
+    "and the settings that are not at their defaults, if the run's config.json is there.\n"
     "\n"
-    "  --quantization  also print, of each matrix of a model that is not quantised, what six bits\n"
-    "                  would cost: root mean square of the error in % of the matrix's own, and\n"
-    "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
-    "                  65,536 elements as they are\n"
-    "  --artifact      with --quantization: beside it the error of each matrix in this artifact "
-    "of\n"
+    "  --quantization  also print the cost of int6 for each matrix of an unquantised model: root\n"
+    "                  mean square of the error in % of the matrix's own, and fraction of clipped\n"
+    "                  weights; an artifact leaves matrices of up to 65,536 elements unquantised\n"
+    "  --artifact      with --quantization: also print each matrix's error in this artifact of\n"
     "                  the model, whose run's config.json must be there\n"
-    "  --plan          print instead the model that a file of settings has, such as\n"
-    "                  configs/record.env: the visits of its blocks with their lanes and skips,\n"
-    "                  stage by stage, and its parameters by what updates them\n"
-    "  --settings      print instead every setting that a run with this file has here, of the "
-    "file,\n"
-    "                  its recipe and the environment, as NAME=value lines that stand for it\n"
-    "  --weights       of a checkpoint the weights as trained (raw) or their average (ema);\n"
-    "                  without it the average where there is one\n";
+    "  --plan          print instead the model of a file of settings, such as configs/record.env:\n"
+    "                  its layer calls with their lanes and skips, stage by stage, and its\n"
+    "                  parameters by update rule\n"
+    "  --settings      print instead all settings of a run with this file on this machine, from\n"
+    "                  the file, its recipe and the environment, as NAME=value lines\n"
+    "  --weights       a checkpoint's weights as trained (raw) or their average (ema); without it\n"
+    "                  the average if there is one\n";
 
 // Most bytes that an artifact may unpack to; one of 16 MB unpacks to some 30 MB.
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
 struct Contents {
-  std::string what;  // "PATH: FORMAT", and the record in a line of its own
+  std::string what;  // "PATH: FORMAT", then the record on a line of its own
   NamedTensors tensors;
 };
 
@@ -121,7 +118,7 @@ std::string settings_text_of(const ModelPath& model) {
   return lines;
 }
 
-// What six bits would cost each matrix of `model`, and what it has in the artifact at `path`.
+// Returns the table of each matrix's error in int6 and in the artifact at `path`.
 std::string errors_text(const ModelPath& model, const std::string& path, WeightsChoice weights) {
   CommandInputs inputs;
   REQUIRE(take_run_settings(model, inputs), ExitCode::missing_input,
@@ -139,7 +136,7 @@ std::string errors_text(const ModelPath& model, const std::string& path, Weights
   return quantization_text(matrices, &artifact);
 }
 
-// argv's `flag` VALUE or `flag`=VALUE, taken out of `words`; empty: not there.
+// Removes `flag` VALUE or `flag`=VALUE from `words` and returns VALUE; empty if it is absent.
 std::string take_flag(std::vector<std::string>& words, const std::string& flag) {
   const auto joined = flag + "=";
   const auto found = std::ranges::find_if(
@@ -177,7 +174,8 @@ Arguments parse_arguments(std::vector<std::string> words) {
   return arguments;
 }
 
-// argv: inspect, --plan or --settings, PRESET and settings.
+// Returns the output of --plan or --settings. argv: inspect, --plan or --settings, PRESET and
+// settings.
 std::string preset_text(int argc, const char* const* argv) {
   const std::string_view what = argv[1];
   REQUIRE(argc > 2, ExitCode::usage,

@@ -18,14 +18,15 @@
 namespace tg {
 namespace {
 
-// The settings whose value is "auto", as this rank resolved them: ranks on unlike hosts may differ.
+// Returns the "auto" settings as resolved by this rank: ranks on different hosts may differ.
 std::string resolved_text(const Machine& machine) {
   return fmt::format("resolved DEVICE={}\nresolved COMPUTE_DTYPE={}\n",
                      c10::DeviceTypeName(machine.device.type(), /*lower_case=*/true),
                      machine.compute_name);
 }
 
-// Exceptions of LibTorch: of its own threads, such as NCCL's watchdog, and of its allocators.
+// Explains LibTorch's exceptions: of its own threads, such as NCCL's watchdog, and of its
+// allocators.
 std::optional<Error> explain(const Settings& settings, const std::exception& error) {
   const auto line = out_of_memory_line(error);
   if (!line.empty()) return explain_out_of_memory(settings, line);
@@ -53,7 +54,7 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size, use);
   set_library_environment(settings.runtime, launch);
-  // A single rank under srun may have a shell for a parent, which it may outlive.
+  // Not for a single rank under srun: its parent may be a shell, which it may outlive.
   if (launch.world_size > 1 || launch.launcher == "openmpi") stop_with_parent();
   if (launch.rank == 0) {
     for (const auto& notice : notices) warn_line(notice);

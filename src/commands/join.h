@@ -1,5 +1,5 @@
 #pragma once
-// What every command that computes does first: this process becomes one rank on its machine.
+// First step of every command that computes: sets up this process as one rank on its machine.
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ struct Joined {
 
 // Checks the settings that `use` reads, sets up log, environment and machine, and joins the
 // rendezvous of the ranks, which must have the same settings. Rank 0 prints `notices` once the
-// settings are checked. Errors: usage and config (settings, launch, machine), unavailable.
+// settings are checked. Throws Error: usage and config (settings, launch, machine), unavailable.
 Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::vector<std::string>& notices = {});
 // join_ranks() for a command of one process. Also throws Error(usage) under a launcher of several.

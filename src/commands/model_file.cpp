@@ -33,15 +33,15 @@ constexpr const char* kModelHelp =
     "checkpoint's, logs/RUN/checkpoints/step-N; a file of weights (.safetensors, .pt) or an\n"
     "artifact (.int6.ptz, .int8.ptz); or a folder that transformers saved after export. A\n"
     "checkpoint has the weights as trained and their average; --weights raw|ema chooses one,\n"
-    "without it the average is taken where the run keeps one. The settings are those of the\n"
+    "without it the average is taken if the run keeps one. The settings come from the\n"
     "config.json of the run or folder, unless given here.\n"
     "\n";
 
 constexpr std::int64_t kHeadChannels = 128;
 
-// The settings of a checkpoint of the GPT-124M script of 2024: sizes from the shapes of its weights
-// (heads have 128 channels), the rest as the recipe speedrun has it. Empty where `model` is no such
-// file. Errors: as load_weights() and refuse_foreign_names().
+// Returns the settings of a checkpoint of the GPT-124M script of 2024: sizes from the shapes of its
+// weights (heads have 128 channels), the others from the recipe speedrun. Empty if `model` is no
+// such file. Throws what load_weights() and refuse_foreign_names() throw.
 std::vector<Assignment> script_settings(const ModelPath& model) {
   if (model.kind != ModelKind::file || model.artifact != Artifact::none) return {};
   auto tensors = load_weights(model.path).tensors;
@@ -89,12 +89,12 @@ bool take_run_settings(const ModelPath& model, CommandInputs& inputs) {
     return true;
   }
   refuse_foreign_config(*config, inputs.run_config);
-  const auto of_run = model_settings(*config);
-  REQUIRE(of_run, ExitCode::config,
+  const auto run_settings = model_settings(*config);
+  REQUIRE(run_settings, ExitCode::config,
           "{}: expected the config.json of the run that made {}, found something else; move it "
           "away, and no settings are taken from it",
           inputs.run_config, model.path);
-  inputs.run_settings = *of_run;
+  inputs.run_settings = *run_settings;
   return true;
 }
 
@@ -115,9 +115,8 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
   const auto model = find_model(init_from, parsed.settings.runtime.weights);
   if (!take_run_settings(model, inputs)) {
     if (read_launch().rank == 0) {
-      log_warn(
-          "{}: no such file; the model's settings are those of flags, environment and defaults",
-          inputs.run_config);
+      log_warn("{}: no such file; the model's settings come from flags, environment and defaults",
+               inputs.run_config);
     }
     return parsed;
   }

@@ -1,6 +1,5 @@
 #pragma once
-// A trained model as commands take it: --init-from MODEL, with the config.json of its run beside
-// it.
+// The trained model of a command, --init-from MODEL, and its run's config.json.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,10 +17,10 @@ namespace tg {
 // missing_input, io.
 std::optional<nlohmann::json> read_config(const std::string& path);
 
-// Gives `inputs` the settings of the model's run and the path of its config.json, or else what
-// is inferred of a checkpoint of the GPT-124M script of 2024, and the path of the model; false
-// where there is neither. Errors: as read_config(), load_weights() and refuse_foreign_names(),
-// config (no run's config.json), bad_data (another model's).
+// Sets in `inputs` the settings of the model's run and the path of its config.json, or else the
+// settings inferred from a checkpoint of the GPT-124M script of 2024 and the model's path. Returns
+// false if there is neither. Throws what read_config(), load_weights() and refuse_foreign_names()
+// throw; Error: config if the config.json is not a run's, bad_data if it is another model's.
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
 
 // Parses the settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: the
@@ -33,7 +32,8 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
                                                const std::string& help,
                                                std::vector<Entry> options = {});
 
-// A flag that the command needs, such as "--out FILE". Errors: usage, unless `given`.
+// Throws Error(usage) unless `given`. `flag`: the flag that `command` requires, such as "--out
+// FILE".
 void require_flag(bool given, std::string_view command, std::string_view flag);
 
 // Opens the tokenizer of TOKENIZER_PATH; its vocabulary may be padded. `command`: for messages.

@@ -29,23 +29,23 @@ std::string attention_text(const Visit& visit, bool documents) {
 
 std::string visits_text(const Pass& pass, bool documents) {
   Table rows{{"visit", "block", "lanes", "skip from visit", "attention sees"}};
-  std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // calls, by slot
-  std::int64_t before = 0;
+  std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // call index by slot
+  std::int64_t previous = 0;
   for (const auto& visit : pass.visits) {
-    if (visit.keep_input) kept[static_cast<std::size_t>(*visit.keep_input)] = before;
+    if (visit.keep_input) kept[static_cast<std::size_t>(*visit.keep_input)] = previous;
     const auto& skip = visit.skip;
     std::string from = "-";
     if (skip.weights)
-      from = fmt::format("{}{}", skip.slot ? kept[static_cast<std::size_t>(*skip.slot)] : before,
+      from = fmt::format("{}{}", skip.slot ? kept[static_cast<std::size_t>(*skip.slot)] : previous,
                          skip.gates ? ", gated" : "");
     rows.push_back({fmt::to_string(visit.index), fmt::to_string(visit.block),
                     visit.lanes.residual ? "two" : "one", from, attention_text(visit, documents)});
-    before = visit.index;
+    previous = visit.index;
   }
   return table_text(rows, /*left=*/rows[0].size());
 }
 
-// Where attention stops.
+// Describes the segments within which attention stays.
 std::string segments_text(const Settings& settings) {
   const auto limit = segment_limit(settings);
   return fmt::format("segments begin with a row and with a document{} (DOCUMENT_ATTENTION)\n",
@@ -74,7 +74,7 @@ const char* name_of(UpdateRule rule, const OptimConfig& optim) {
   return "never updated";
 }
 
-// The rule and the setting of the rate.
+// Returns the update rule and the setting of its learning rate.
 std::string update_name(const Update& update, const OptimConfig& optim) {
   const std::pair<const Update*, const char*> rates[] = {{&Update::muon, "MATRIX_LR"},
                                                          {&Update::embedding, "EMBED_LR"},
@@ -96,8 +96,8 @@ std::string parameters_text(const ModelSpec& spec, const Settings& settings) {
     elements += row.value.numel();
   }
   Table rows{{"updated by", "tensors", "parameters"}};
-  for (const auto& [name, of] : groups)
-    rows.push_back({name, fmt::to_string(of.first), fmt::to_string(of.second)});
+  for (const auto& [name, counts] : groups)
+    rows.push_back({name, fmt::to_string(counts.first), fmt::to_string(counts.second)});
   rows.push_back(
       {"all", fmt::to_string(table.rows().size()), fmt::to_string(table.element_count())});
   return table_text(rows, /*left=*/1);

@@ -3,10 +3,10 @@
 
 namespace tg {
 
-// Writes all of `text` to standard output, at once; escaped_lines() of it to a terminal, since
-// names and text of files may hold anything. Errors: io.
+// Writes `text` to standard output and flushes; to a terminal, writes escaped_lines(text), since
+// names and text of files may contain control sequences. Throws Error(io).
 void print_text(std::string_view text);
-// Prints text unchanged, control sequences included, to a terminal.
+// Writes `text` unchanged, control sequences included, and flushes. Throws Error(io).
 void print_screen(std::string_view text);
 
 }  // namespace tg

@@ -14,18 +14,18 @@
 namespace tg {
 namespace {
 
-constexpr int64_t kMaxColumns = int64_t{1} << 24;  // quantize_int6's
+constexpr int64_t kMaxColumns = int64_t{1} << 24;  // quantize_int6's limit
 
 double number(const at::Tensor& scalar) {
   return scalar.to(at::kDouble).const_data_ptr<double>()[0];
 }
 
-// 40 characters for 100%.
+// Returns a bar of 40 characters for 100%.
 std::string bar(double percent) {
   return std::string(static_cast<size_t>(std::lround(std::clamp(percent, 0.0, 100.0) / 2.5)), '#');
 }
 
-// Root mean square of the difference, in % of w's own; w in fp32.
+// Returns the root mean square of w - stored, in % of w's own. w is fp32.
 double error_percent(const at::Tensor& w, const at::Tensor& stored) {
   return 100 * std::sqrt(number((w - stored).to(at::kDouble).square().mean()) /
                          number(w.to(at::kDouble).square().mean()));
@@ -35,7 +35,9 @@ std::vector<std::string> row_of(const std::string& name, const at::Tensor& matri
   const at::Tensor w = matrix.to(at::kFloat);
   const QuantizedWeight six = quantize_int6(w);
   const double error = error_percent(w, dequantize(six));
-  const auto limit = 31.5 * six.scale.to(at::kFloat).unsqueeze(1);  // rounds beyond the last level
+  const auto limit =
+      31.5 *
+      six.scale.to(at::kFloat).unsqueeze(1);  // beyond it weights are clipped to the last level
   const double clipped = 100 * number((w.abs() > limit).to(at::kDouble).mean());
   const bool known = std::isfinite(error);
   return {name, shape_text(matrix.sizes()), known ? bar(error) : "",

@@ -22,17 +22,17 @@ constexpr const char* help =
     "  train_gpt quantize --init-from MODEL --out FILE [--artifact int6|int8_zlib]\n"
     "  train_gpt quantize --init-from MODEL --out FILE --calibrate DATA [--bits N]\n"
     "\n"
-    "Prints the artifact's size and that of artifact and code together, as a run does at its end.\n"
-    "With --calibrate by GPTQ (ARTIFACT=gptq): each rounded weight makes up for the errors of "
-    "those\n"
-    "before it, as the activations on DATA weigh them, and low-rank corrections are added to the\n"
-    "matrices with the largest errors (LQER). DATA is training shards, text or what else\n"
-    "DATA_PATH may be, best what the model was trained on.\n"
+    "Prints the sizes of the artifact alone and with the code, as a run does at its end. With\n"
+    "--calibrate DATA quantises by GPTQ (ARTIFACT=gptq): each weight's rounding error is\n"
+    "compensated in the weights that are not yet rounded, by means of the Hessian of the\n"
+    "activations on DATA, and the matrices with the largest errors get low-rank corrections\n"
+    "(LQER). DATA is any DATA_PATH, such as training shards or text, preferably the model's\n"
+    "training data.\n"
     "\n";
 
-// --bits: sets the clip at which levels of so many bits round a normal distribution with the least
-// mean squared error (Max 1960), unless a setting gives one. The defaults are for small files,
-// whose widest levels are empty.
+// Applies --bits: sets the clip thresholds that minimise the mean squared error of quantising a
+// normal distribution to so many bits (Max 1960), unless a setting gives one. The settings'
+// defaults are wider, for small files: their outermost levels stay empty.
 void set_bits(GptqConfig& gptq, const Origins& origins, std::int64_t bits) {
   constexpr double kSigmas[] = {1.224, 1.953, 2.474, 2.897, 3.272, 3.607, 3.918};
   gptq.matrix_bits = gptq.embed_bits = bits;
@@ -45,8 +45,8 @@ void set_bits(GptqConfig& gptq, const Origins& origins, std::int64_t bits) {
   set("attn_clip_sigmas", gptq.attn_clip_sigmas);
 }
 
-// Chooses ARTIFACT=gptq where there is data to calibrate on.
-void take_options(Settings& settings, const Origins& origins, const QuantizeOptions& options) {
+// Applies the options: --calibrate selects ARTIFACT=gptq.
+void apply_options(Settings& settings, const Origins& origins, const QuantizeOptions& options) {
   auto& artifact = settings.runtime.artifact;
   REQUIRE(artifact != Artifact::none, ExitCode::usage,
           "ARTIFACT=none: expected int6, int8_zlib or, with --calibrate DATA, gptq");
@@ -60,7 +60,7 @@ void take_options(Settings& settings, const Origins& origins, const QuantizeOpti
           "--calibrate and ARTIFACT={}: expected gptq", choice_name(artifact));
   artifact = Artifact::gptq;
   settings.data.data_path = options.calibrate;
-  settings.data.byte_counts = ByteCountSource::automatic;  // nothing counts bytes here
+  settings.data.byte_counts = ByteCountSource::automatic;  // byte counts are not used here
   if (!options.bits.automatic) set_bits(settings.gptq, origins, options.bits.count);
 }
 
@@ -89,8 +89,8 @@ void quantize_command(int argc, const char* const* argv) {
   if (!parsed) return;
   auto& settings = parsed->settings;
   require_flag(!options.out.empty(), "quantize", "--out FILE");
-  take_options(settings, parsed->origins, options);
-  { const AtomicFile probe(options.out); }  // calibration takes long
+  apply_options(settings, parsed->origins, options);
+  { const AtomicFile probe(options.out); }  // fails before the long calibration
   const bool calibrates = settings.runtime.artifact == Artifact::gptq;
   const auto joined =
       join_alone(settings, parsed->origins,

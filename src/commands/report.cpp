@@ -33,7 +33,7 @@ constexpr const char* help =
     "learning\n"
     "rate, gradient norm, throughput, the times of the phases, sizes, settings and warnings; "
     "several\n"
-    "runs in the same pictures, with the settings in which they differ and their speed to a loss.\n"
+    "runs share the plots, with the settings in which they differ and their time to a loss.\n"
     "It needs a browser and no network.\n"
     "\n"
     "With --serve the same page follows the runs while they train. RUN may then be a folder of "
@@ -94,7 +94,7 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
     REQUIRE(arguments.out.empty(), ExitCode::usage,
             "train_gpt report: expected --out FILE or --serve [PORT], found both; see train_gpt "
             "report --help");
-    if (arguments.runs.empty()) arguments.runs = {"logs"};  // where OUTPUT_DIR is by default
+    if (arguments.runs.empty()) arguments.runs = {"logs"};  // parent of the default OUTPUT_DIR
     return arguments;
   }
   REQUIRE(!arguments.runs.empty(), ExitCode::usage,
@@ -126,8 +126,8 @@ std::vector<RunPath> runs_in_all(const std::vector<std::string>& folders) {
 }
 
 void serve_report(const Arguments& arguments) {
-  for (const auto& run : arguments.runs) run_path(run);  // a folder that is missing is a mistake
-  // One that goes away later is not.
+  for (const auto& run : arguments.runs) run_path(run);  // throws if a folder is missing at start
+  // A folder that disappears later is skipped.
   ServedRuns runs([&] {
     std::vector<std::string> there;
     std::error_code ignored;

@@ -26,11 +26,10 @@ constexpr const char* help =
     "\n"
     "  train_gpt sample --init-from MODEL --prompt TEXT [--tokens N] [--temperature T] ...\n"
     "\n"
-    "Prints prompt and continuation, as it is drawn; the speed goes to standard error. The model\n"
-    "sees at most TRAIN_SEQ_LEN tokens, with DOCUMENT_ATTENTION=1 none before the last BOS.\n"
-    "SEED decides the draw. A continuation ends after --tokens, before the text of --stop or, "
-    "with\n"
-    "--stop-at-document-end 1, where the model ends the document; --samples draws several.\n"
+    "Prints prompt and continuation as it is sampled; the speed goes to standard error. The\n"
+    "context is at most TRAIN_SEQ_LEN tokens, with DOCUMENT_ATTENTION=1 none before the last BOS.\n"
+    "SEED seeds the sampling. A continuation ends after --tokens, before the text of --stop or,\n"
+    "with --stop-at-document-end 1, at the end of the document; --samples prints several.\n"
     "\n";
 
 }  // namespace
@@ -43,7 +42,7 @@ void sample_command(int argc, const char* const* argv) {
   const auto& origins = parsed->origins;
   require_flag(is_given(origins, "prompt"), "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
-  encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
+  encode_prompt(tokenizer, options.prompt);  // throws before the model is loaded
   const bool has_bos = tokenizer.bos_id() >= 0;
   REQUIRE(
       !options.stop_at_document_end || has_bos, ExitCode::usage,

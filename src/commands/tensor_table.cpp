@@ -24,7 +24,7 @@ struct Statistics {
 };
 
 Statistics statistics_of(const at::Tensor& tensor) {
-  // Converted in parts: a whole fp16 tensor in fp64 would take four times its memory.
+  // Converts in parts: a whole fp16 tensor in fp64 would take four times its memory.
   constexpr int64_t kPart = 1 << 20;
   Statistics s;
   const at::Tensor flat = tensor.reshape(-1);

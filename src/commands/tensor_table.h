@@ -6,14 +6,14 @@
 
 namespace tg {
 
-// Rows of equally many cells as columns: the first `left` to the left, the others, numbers, to the
-// right.
+// Returns rows of equally many cells in columns: the first `left` aligned left, the others,
+// numbers, aligned right.
 std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t left);
-// A line for each tensor, below a header: name, dtype (as safetensors calls it), shape, elements,
-// bytes, and minimum, maximum and root mean square of its finite elements ("-" if it has none). A
-// last column counts the elements that are not finite, if any tensor has such.
+// Returns a header and a line for each tensor: name, dtype (safetensors' name), shape, elements,
+// bytes, and minimum, maximum and root mean square of its finite elements ("-" if it has none). If
+// any tensor has non-finite elements, a last column counts them.
 std::string tensors_text(const NamedTensors& tensors);
-// Tensors, elements and bytes of each dtype and of all.
+// Returns a table of the number of tensors, elements and bytes by dtype and in total.
 std::string totals_text(const NamedTensors& tensors);
 
 }  // namespace tg

@@ -33,7 +33,7 @@ void train_command(int argc, const char* const* argv) {
     lr_trace = read_lr_trace(settings.optim.lr_trace);
     end_with(lr_trace, settings.run);
   }
-  // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
+  // A closed standard output (`| head`) must not end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
   auto notices = ineffective_settings(settings, origins);
   notices.insert(notices.end(), warnings.begin(), warnings.end());

@@ -24,15 +24,14 @@ constexpr const char* help =
     "  train_gpt watch RUN\n"
     "\n"
     "RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl\n"
-    "of an earlier run in the same folder). Shows what the run does, or where and why it\n"
+    "of an earlier run in the same folder). Shows the state of the run, or where and why it\n"
     "stopped; step, tokens a second, time left, the smoothed loss as a curve, validation, the\n"
-    "phases of a step (with TRAINING_TIMING_BREAKDOWN) and the last warning. Draws them again\n"
-    "every second, also of a run that stopped and may go on, until the run has ended or Ctrl-C\n"
-    "is pressed, which does not touch the run. Prints them once where standard output is no\n"
-    "terminal.\n";
+    "phases of a step (with TRAINING_TIMING_BREAKDOWN) and the last warning. Refreshes every\n"
+    "second, also while a stopped run may go on, until the run has ended or Ctrl-C is pressed,\n"
+    "which does not affect the run. Prints once if standard output is not a terminal.\n";
 
 struct TerminalSize {
-  std::size_t columns = 100, rows = 30;  // of no terminal
+  std::size_t columns = 100, rows = 30;  // defaults without a terminal
 };
 
 TerminalSize terminal_size() {
@@ -41,7 +40,8 @@ TerminalSize terminal_size() {
   return {size.ws_col, size.ws_row};
 }
 
-// Draws again from the top left corner, and removes what is left of the text before.
+// Returns control sequences and text that redraw the screen from the top left corner and erase the
+// rest.
 std::string as_screen(const std::string& text) {
   std::string screen = "\x1b[H";
   for (const char c : text) screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
@@ -53,7 +53,7 @@ std::string view(const nlohmann::json& record) {
   return terminal_view(record, columns, rows);
 }
 
-// Draws the run until it has ended.
+// Shows the run until it has ended.
 void watch_run(const RunPath& path) {
   RunFollower run(path);
   for (;;) {
@@ -63,7 +63,7 @@ void watch_run(const RunPath& path) {
     print_screen(
         as_screen(run.begun() ? view(run.record()) : path.metrics + ": has not begun yet\n"));
     if (run.begun() && run.status()["kind"] == "ended") return;
-    // A tenth of a core at most, however long the run is.
+    // Uses at most a tenth of a core, however long the run is.
     const double pause_ms = std::max(1000.0, 9 * milliseconds_since(began));
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
   }
