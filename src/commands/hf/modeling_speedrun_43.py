@@ -1,10 +1,10 @@
 """train_gpt's RECIPE=speedrun_43 for transformers: AutoModelForCausalLM.from_pretrained(DIR, trust_remote_code=True).
 
 TrainGpt is plain PyTorch; the two classes at the end wrap it. The config's attributes are train_gpt's model
-settings in lower case; its record says in which stage the model is, which decides on windows and RoPE. generate()
-keeps the keys and values of each block; with use_cache=False it computes every token anew.
+settings in lower case; its record holds the model's stage, which selects the windows and RoPE. generate() caches
+the keys and values of each block; with use_cache=False it recomputes all tokens.
 
-Shapes: B sequences, T tokens, N those of them that no cache has, D model_dim, V vocab_size, E elements of a head.
+Shapes: B sequences, T tokens, N tokens that are not cached, D model_dim, V vocab_size, E elements of a head.
 """
 
 import math
@@ -17,10 +17,10 @@ from transformers.modeling_outputs import CausalLMOutput
 
 BLOCKS = range(1, 12)  # numbered as in the record's script, whose block 0 is empty
 ATTENDING = [i for i in BLOCKS if i != 7]
-LONG = (4, 11)  # blocks of the long window
+LONG = (4, 11)  # blocks with the long window
 DECODER = range(6, 11)  # block 6 + j adds the output of block 5 - j
 BACKOUT = 8  # the block whose output is subtracted from the last one's
-VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # by block
+VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # value table by block
 
 
 def rms_norm(x):
@@ -28,58 +28,58 @@ def rms_norm(x):
 
 
 class Stage:
-    """What changes while a run goes on, as it is in the stage of the config's record: how many tokens before its own
-    a query sees (`short`, `long`); by how many radians each pair of a head's elements turns from position to position
-    (`frequencies` [E / 2]); by what the products of queries and keys are multiplied (`scale`)."""
+    """Schedule values in the stage of the config's record: window sizes, the number of previous tokens that a query
+    attends to (`short`, `long`); RoPE frequencies in radians per position of each pair of a head's elements
+    (`frequencies` [E / 2]); the scale of attention scores (`scale`)."""
 
     def __init__(self, config):
         schedules = [blocks_by_begin(text) for text in (config.short_window, config.long_window)]
         begins = sorted(set().union(*schedules))
         windows = [[schedule[max(b for b in schedule if b <= begin)] for schedule in schedules] for begin in begins]
         stage = config.train_gpt["stage"]
-        trained = windows[:stage + 1]  # with the stages before
+        trained = windows[:stage + 1]  # up to this stage
         short, long = trained[-1]
-        if stage == len(windows):  # what is scored after the last step
+        if stage == len(windows):  # the stage after the last step, for evaluation
             long = config.final_long_window
         self.short, self.long = config.window_block * short, config.window_block * long
         quarter = config.model_dim // config.num_heads // 4
-        turning = torch.tensor(1 / config.rope_base) ** torch.linspace(0, 1, quarter)
-        self.frequencies = torch.cat([turning, torch.zeros(quarter)])  # the other pairs stand still
+        rotating = torch.tensor(1 / config.rope_base) ** torch.linspace(0, 1, quarter)
+        self.frequencies = torch.cat([rotating, torch.zeros(quarter)])  # the other pairs are not rotated
         self.scale = config.attention_scale or (4 * quarter) ** -0.5
         if config.window_yarn:
             for (_, before), (_, after) in zip(trained, trained[1:]):
                 self.stretch(before / after, config.window_block * before)
 
     def stretch(self, ratio, window):
-        """YaRN, of a window that so far was `window` tokens and `ratio` of the new one: pairs that turn less than
-        once in it turn by that ratio, pairs that turn more than 32 times as before."""
+        """Applies YaRN for a window that was `window` tokens, `ratio` times the new one: frequencies with less than
+        one period in the old window are multiplied by `ratio`, frequencies with more than 32 periods are unchanged."""
         kept = ((window * self.frequencies / (2 * math.pi) - 1) / 31).clamp(0, 1)
         self.frequencies = self.frequencies * (ratio + kept * (1 - ratio))
         self.scale *= 1 + 0.2 * math.log(1 / ratio)
 
     def angles(self, positions):
-        """cos and sin, fp32 [..., E / 2] of positions [...]."""
+        """Returns cos and sin, fp32 [..., E / 2], of positions [...]."""
         angle = positions[..., None].float() * self.frequencies.to(positions.device)
         return angle.cos(), angle.sin()
 
 
 def blocks_by_begin(text):
-    """SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": from which step, or share of the run, it has how many blocks."""
+    """Parses SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": window in blocks, by first step or fraction of the run."""
     entries = (entry.partition("@") for entry in text.split(","))
     return {float(begin or 0): int(blocks) for blocks, _, begin in entries}
 
 
 def rope(x, cos, sin):
-    """Turns the pairs (k, k + E / 2) of each head. x [B, N, heads, E]; cos and sin [B, N, E / 2]."""
+    """Rotates the pairs (k, k + E / 2) of each head. x [B, N, heads, E]; cos and sin [B, N, E / 2]."""
     cos, sin = (table[:, :, None].to(x.dtype) for table in (cos, sin))
     x1, x2 = x.chunk(2, dim=-1)
     return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin], dim=-1)
 
 
 class Places:
-    """Where each of the ids [B, T] stands among its row's tokens. Padding, where `mask` [B, T] is 0, is no token: on
-    either side, or between, it changes nothing of the others. With DOCUMENT_ATTENTION a query sees its own text,
-    which begins with a row and with each BOS; SEGMENT_LIMIT is a matter of training alone."""
+    """Positions of the ids [B, T] among their row's tokens, without padding, where `mask` [B, T] is 0: padding on
+    either side, or between tokens, does not affect other tokens. With DOCUMENT_ATTENTION a query attends within its
+    document, which begins with a row and with each BOS; SEGMENT_LIMIT applies to training alone."""
 
     def __init__(self, ids, mask, config):
         self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
@@ -87,19 +87,19 @@ class Places:
         self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         last = self.index.masked_fill(~self.real, -1).cummax(1).values
         before = F.pad(last[:, :-1], (1, 0), value=-1)
-        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # the index of the last token up to each
+        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # last token's index up to, before a position
         self.first = before < 0
         begins = self.real & (ids == config.bos_id) & (config.document_attention == "1")
         self.text = begins.cumsum(1)
 
     def seen(self, queries, window):
-        """[B, 1, queries, T] bool, whether each of the last tokens sees a token: its own, and of its text those that
-        are at most `window` before it."""
+        """Returns the attention mask [B, 1, queries, T] bool of the last `queries` tokens: a token attends to itself
+        and to the tokens of its document that are at most `window` before it."""
         def pairs(x):
             return x[:, -queries:, None], x[:, None, :]
 
-        (query, key), (at, of), (own, other) = pairs(self.index), pairs(self.position), pairs(self.text)
-        seen = (key <= query) & self.real[:, None, :] & (at - of <= window) & (own == other)
+        (query, key), (query_at, key_at), (own, other) = pairs(self.index), pairs(self.position), pairs(self.text)
+        seen = (key <= query) & self.real[:, None, :] & (query_at - key_at <= window) & (own == other)
         return (seen | (key == query))[:, None]
 
 
@@ -114,7 +114,7 @@ class Attention(nn.Module):
         self.ve_scale = nn.Parameter(torch.full((1,), 0.5)) if block in VALUE_TABLES else None
 
     def forward(self, x, value_rows, angles, scale, seen, cache):
-        """x [B, N, D] normalised; value_rows: as x, of the block's value table, or None; seen [B, 1, N, T]."""
+        """x [B, N, D] normalised; value_rows [B, N, D]: of the block's value table, or None; seen [B, 1, N, T]: mask."""
         heads = (*x.shape[:2], -1, self.head_dim)
         q, k = (rope(rms_norm(part(x).view(heads)), *angles) for part in (self.c_q, self.c_k))
         v = self.value_scale * self.c_v(x)
@@ -156,8 +156,8 @@ class Block(nn.Module):
 
 
 class TrainGpt(nn.Module):
-    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32; with a cache of transformers' kind, which has the
-    first of the tokens, those of the others. mask [B, T]: 0 where an id is padding, whose logits are those of the
+    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32. With a transformers cache, which holds the first
+    tokens, only the logits of the other tokens. mask [B, T]: 0 at padding, whose logits repeat the logits of the
     token before it."""
 
     def __init__(self, config):
@@ -174,16 +174,16 @@ class TrainGpt(nn.Module):
         self.lm_head = nn.Linear(dim, vocab, bias=False)
 
     def embed(self, ids, ids_before, first):
-        """Adds to each token, but to the first of a row, a share of the one before, by a gate on its own first
-        channels; of another text, too."""
+        """Adds to each token's embedding, except a row's first, the previous token's, weighted by a gate on the
+        token's own first channels; across documents, too."""
         x, before = self.tok_emb(ids), self.tok_emb(ids_before).masked_fill(first[..., None], 0)
-        share = self.smear_lambda * self.smear_gate(x[..., :self.smear_gate.in_features]).sigmoid()
-        return rms_norm(x + share * before)
+        weight = self.smear_lambda * self.smear_gate(x[..., :self.smear_gate.in_features]).sigmoid()
+        return rms_norm(x + weight * before)
 
     def final_states(self, ids, places, cache):
         known = 0 if cache is None else cache.get_seq_length()
         if known >= ids.shape[1]:
-            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, those before too")
+            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, also the cached")
         new, stage = ids[:, known:], Stage(self.config)
         angles = stage.angles(places.position[:, known:])
         short, long = (places.seen(new.shape[1], window) for window in (stage.short, stage.long))
@@ -214,7 +214,7 @@ class TrainGptConfig(PretrainedConfig):
 
     @property
     def num_hidden_layers(self):
-        """Of which a cache has keys and values."""
+        """Number of layers whose keys and values a cache holds."""
         return len(ATTENDING)
 
 
@@ -231,14 +231,14 @@ class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
         return self.model.tok_emb
 
     def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
-        """All ids: the embedding of a token reads the one before, too."""
+        """Passes all ids, since the embedding of a token also reads the previous token."""
         cache = past_key_values if cache is None else cache
         return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
 
     def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
-        """attention_mask: as input_ids, 0 where one is padding, on either side. labels: the input_ids, of which each
-        is the target of the one before; -100 is no target, nor is padding or a row's first token. cache: has the keys
-        and values of the first input_ids; logits are those of the others."""
+        """attention_mask [B, T]: 0 at padding, on either side. labels: the input_ids; each is the target at the
+        previous position, except -100, padding and a row's first token. cache: holds the keys and values of the first
+        input_ids; only the other positions get logits."""
         if attention_mask is not None and attention_mask.shape != input_ids.shape:
             raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
                              f"input_ids {list(input_ids.shape)}")

@@ -1,8 +1,8 @@
 """train_gpt's model for transformers: AutoModelForCausalLM.from_pretrained(DIR, trust_remote_code=True).
 
 TrainGpt is plain PyTorch; the two classes at the end wrap it. The config's attributes are train_gpt's model
-settings in lower case, and train_seq_len. generate() keeps the keys and values of each visit of a block;
-with use_cache=False it computes every token anew. Text to ids, where the run had a tokenizer:
+settings in lower case, and train_seq_len. generate() caches the keys and values of each layer call (looped blocks are
+called several times); with use_cache=False it recomputes all tokens. Encoding text, if the run had a tokenizer:
 
     import sentencepiece
     tokenizer = sentencepiece.SentencePieceProcessor(model_file="DIR/tokenizer.model")
@@ -36,8 +36,8 @@ def rope(x, bases, dims, positions):
 
 
 def rope_base(length, config, dims):
-    """ROPE_YARN: beyond 1024 tokens the base grows, or beyond the sequences of training (1), or never (0). Rows
-    of up to ROPE_LONGEST tokens take the base of training."""
+    """Returns the base by ROPE_YARN: it grows beyond 1024 tokens (auto), beyond the training sequences' length (1), or
+    never (0). Rows of up to ROPE_LONGEST tokens take the training base."""
     trained = {"auto": 1024, "0": 0, "1": config.train_seq_len}[config.rope_yarn]
     length = max(length, getattr(config, "rope_longest", config.train_seq_len))
     if trained == 0 or length <= trained or dims <= 2:
@@ -46,20 +46,21 @@ def rope_base(length, config, dims):
 
 
 def block_order(config, loops):
-    """Blocks in the order of a pass, with LOOP_START to LOOP_END so often again. The first half of these entries is
-    the encoder, which pushes the skips that the second half pops."""
+    """Returns the blocks in the order of a pass, with LOOP_START to LOOP_END repeated `loops` times more. The first
+    half of the entries is the encoder, which pushes the skips that the second half pops."""
     blocks = list(range(config.num_layers))
     begin, end = config.loop_start, config.loop_end + 1
     return blocks[:begin] + blocks[begin:end] * (loops + 1) + blocks[end:] if loops else blocks
 
 
 def loops_in_use(config):
-    """The loops of NUM_LOOPS, where training came to them: the record says in which stage the model is."""
+    """Returns NUM_LOOPS if the stage in the model's record has loops, else 0."""
     return config.num_loops if config.train_gpt["stage"] > 0 else 0
 
 
 def bigram_hash(ids, before, begins, rows):
-    """The table's row for each token and the one before: in wrapping int32; the last row where a text begins."""
+    """Returns the table's row for each pair of a token and the previous one, hashed in wrapping int32; the last row
+    where a document begins."""
     def int32(n):
         return (n + 2**31) % 2**32 - 2**31
 
@@ -68,9 +69,9 @@ def bigram_hash(ids, before, begins, rows):
 
 
 class Places:
-    """Where each of the ids [B, T] stands among its row's tokens. Padding, where `mask` [B, T] is 0, is no token: on
-    either side, or between, it changes nothing of the others. With DOCUMENT_ATTENTION a text begins with a row, with
-    each BOS and, counted from these, every segment_limit tokens."""
+    """Positions of the ids [B, T] among their row's tokens, without padding, where `mask` [B, T] is 0: padding on
+    either side, or between tokens, does not affect other tokens. With DOCUMENT_ATTENTION a segment begins with a row,
+    with each BOS and, counted from these, every segment_limit tokens."""
 
     def __init__(self, ids, mask, config):
         self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
@@ -78,10 +79,10 @@ class Places:
         self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         last = self.index.masked_fill(~self.real, -1).cummax(1).values
         before = F.pad(last[:, :-1], (1, 0), value=-1)
-        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # the index of the last token up to each
+        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # last token's index up to, before a position
         self.first = before < 0
         documents, dims = config.document_attention == "1", config.rope_dims or config.model_dim // config.num_heads
-        longest = config.segment_limit if documents and config.segment_limit else ids.shape[1]  # that is seen
+        longest = config.segment_limit if documents and config.segment_limit else ids.shape[1]  # longest context
         self.bases = torch.tensor([rope_base(min(count, longest), config, dims) for count in self.real.sum(1).tolist()],
                                   device=ids.device)
         self.begins, self.segment = self.first, None
@@ -92,13 +93,14 @@ class Places:
             self.begins = self.first | (self.segment.gather(1, self.before) != self.segment)
         self.causal = self.segment is None and bool(self.real.all())
 
-    def of_before(self, x):
-        """x [B, T, ...] of the token before each; of the first token what is no one's."""
+    def of_previous(self, x):
+        """Returns x [B, T, ...] of the previous token; the first token's value is arbitrary."""
         return x.gather(1, self.before.view(*self.before.shape, *[1] * (x.dim() - 2)).expand_as(x))
 
     def attention_mask(self, queries, window):
-        """[B or 1, 1, queries, T] bool, whether each of the last tokens sees a token: of `window`, its own the last,
-        or all before it (window 0), of its own text. None where that is causal attention, or all of one query."""
+        """Returns the mask [B or 1, 1, queries, T] bool of the last `queries` tokens: a token attends within its
+        segment to itself and the `window` - 1 tokens before it, or to all before it (window 0). None if that is plain
+        causal attention, or one query that attends to all tokens."""
         keys = self.index.shape[1]
         if self.causal and (window == 0 or window >= keys) and queries in (1, keys):
             return None
@@ -107,10 +109,10 @@ class Places:
         def pairs(x):
             return x[rows, -queries:, None], x[rows, None, :]
 
-        (query, key), (at, of) = pairs(self.index), pairs(self.position)
+        (query, key), (query_at, key_at) = pairs(self.index), pairs(self.position)
         mask = (key <= query) & self.real[rows, None, :]
         if window:
-            mask = mask & (at - of < window)
+            mask = mask & (query_at - key_at < window)
         if self.segment is not None:
             own, other = pairs(self.segment)
             mask = mask & (own == other)
@@ -118,7 +120,7 @@ class Places:
 
 
 class ScaledEmbedding(nn.Module):
-    """A table of `dim` columns, projected to `out` where these differ, times a learned scale."""
+    """Embedding of `dim` columns, projected to `out` if these differ, times a learned scale."""
 
     def __init__(self, rows, dim, out):
         super().__init__()
@@ -131,14 +133,14 @@ class ScaledEmbedding(nn.Module):
 
 
 class SmearGate(nn.Module):
-    """Mixes each token with the one before; the first of a text with zeros."""
+    """Blends each token with the previous one; a document's first token with zeros."""
 
     def __init__(self, dim):
         super().__init__()
         self.gate = nn.Parameter(torch.zeros(dim))
 
     def forward(self, x, places):
-        before = places.of_before(x).masked_fill(places.begins[..., None], 0)
+        before = places.of_previous(x).masked_fill(places.begins[..., None], 0)
         return torch.lerp(x, before, self.gate.sigmoid())
 
 
@@ -167,7 +169,7 @@ class Attention(nn.Module):
             self.value_blend = nn.Parameter(torch.tensor(0.5))
 
     def mix_values(self, v, first_v):
-        """The values with the first layer's."""
+        """Blends the values with the first layer's values."""
         if self.config.value_residual == "1" and self.layer > 0:
             return self.vr_lambda[0] * first_v + self.vr_lambda[1] * v
         if self.config.value_residual == "blend":
@@ -175,7 +177,7 @@ class Attention(nn.Module):
         return v
 
     def head_gate(self, x, queries):
-        """The factor of each head's output [B, T, heads], or None. queries: W_q·x, as x [B, T, D]."""
+        """Returns the gate of each head's output [B, T, heads], or None. queries: W_q·x [B, T, D]; x [B, T, D]."""
         config, window = self.config, self.config.gate_window
         if config.head_gate == "biased":
             return self.attn_gate(x).sigmoid()
@@ -188,9 +190,10 @@ class Attention(nn.Module):
             return 2 * self.attn_gate_proj(source[..., :window]).sigmoid()
         return None
 
-    def forward(self, x, value_embedding, first_v, places, cache, visit):
-        """x [B, T, D] normalised; value_embedding as the values or 0; first_v: None in the first layer. places: of
-        all tokens, of which x has the last ones. cache: of the tokens before x, by visit, or None."""
+    def forward(self, x, value_embedding, first_v, places, cache, call):
+        """x [B, T, D] normalised; value_embedding: of the values' shape, or 0; first_v: None in the first layer.
+        places: positions of all tokens, of which x holds the last. cache: keys and values of the tokens before x, by
+        layer call, or None."""
         config = self.config
         heads = (*x.shape[:2], -1, self.head_dim)
         queries = self.c_q(x)
@@ -198,21 +201,21 @@ class Attention(nn.Module):
         v = (self.c_v(x) + value_embedding).view(heads)
         first_v = v if first_v is None else first_v
         v = self.mix_values(v, first_v)
-        # Keys are kept before RoPE, whose base follows all tokens so far.
-        all_k, all_v = (k, v) if cache is None else cached(cache, visit, k, v)
+        # Keys are cached before RoPE, since its base depends on the number of tokens so far.
+        all_k, all_v = (k, v) if cache is None else cached(cache, call, k, v)
         count, dims = x.shape[1], config.rope_dims or self.head_dim
         q = rope(q, places.bases, dims, places.position[:, -count:])
         all_k = rope(all_k, places.bases, dims, places.position)
         if self.q_gain is not None:
             q = q * self.q_gain[:, None]
-        # Key and value heads each serve as many consecutive query heads.
+        # GQA: each key/value head serves `group` consecutive query heads.
         group = config.num_heads // config.num_kv_heads
         all_k, all_v, v = (part.repeat_interleave(group, dim=2) for part in (all_k, all_v, v))
         mask = places.attention_mask(count, self.window)
         y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, all_k, all_v)), mask,
                                            is_causal=mask is None and count == all_k.shape[1]).transpose(1, 2)
         if self.layer >= config.num_layers - config.xsa_last_n:
-            # Exclusive self attention: without the part along the token's own value.
+            # Exclusive self-attention: removes the component along the token's own value.
             unit = F.normalize(v, dim=-1, eps=1e-12)
             y = y - (y * unit).sum(-1, keepdim=True) * unit
         gate = self.head_gate(x, queries)
@@ -221,10 +224,10 @@ class Attention(nn.Module):
         return self.proj(y.flatten(2)), first_v
 
 
-def cached(cache, visit, *parts):
-    """Keys and values [B, T, heads, E] of all tokens, of which the given ones are the last. transformers' caches
-    have heads before tokens."""
-    return (part.transpose(1, 2) for part in cache.update(*(part.transpose(1, 2) for part in parts), visit))
+def cached(cache, call, *parts):
+    """Appends keys and values [B, T, heads, E] to the cache and returns all tokens' keys and values. transformers'
+    caches have heads before tokens."""
+    return (part.transpose(1, 2) for part in cache.update(*(part.transpose(1, 2) for part in parts), call))
 
 
 class Mlp(nn.Module):
@@ -254,16 +257,16 @@ class Block(nn.Module):
         return self.resid_mix[0] * x + self.resid_mix[1] * x0
 
     def attend(self, x, *context):
-        """What attention adds, and the first layer's values."""
+        """Returns attention's residual update, and the first layer's values."""
         y, first_v = self.attn(rms_norm(x) * self.norm_scale, *context)
         return self.attn_scale * y, first_v
 
     def transform(self, x):
-        """What the MLP adds."""
+        """Returns the MLP's residual update."""
         return self.mlp_scale * self.mlp(rms_norm(x) * self.norm_scale)
 
     def forward(self, x, x0, *context):
-        """→ the block's output and the first layer's values. x0: the first block's input."""
+        """Returns the block's output and the first layer's values. x0: the first block's input."""
         x_in = self.mix(x, x0)
         y, first_v = self.attend(x_in, *context)
         x = x_in + y
@@ -273,16 +276,17 @@ class Block(nn.Module):
         return x, first_v
 
     def in_lanes(self, lanes, x0, residual, post, *context):
-        """→ both lanes, of which attention reads the first and the MLP the second, and the first layer's values.
-        residual [2]: of each lane what remains; post [2, 2]: of attention's and the MLP's output, in each lane."""
+        """Returns both lanes, of which attention reads the first and the MLP the second, and the first layer's values.
+        residual [2]: coefficient of each lane; post [2, 2]: coefficients of attention's and the MLP's output in each
+        lane."""
         attended, first_v = self.attend(self.mix(lanes[0], x0), *context)
         transformed = self.transform(lanes[1])
         return [residual[k] * lanes[k] + post[0, k] * attended + post[1, k] * transformed for k in (0, 1)], first_v
 
 
 class TrainGpt(nn.Module):
-    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32; with a cache of transformers' kind, which has the
-    first of the tokens, those of the others. mask [B, T]: 0 where an id is padding, whose logits are those of the
+    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32. With a transformers cache, which holds the first
+    tokens, only the logits of the other tokens. mask [B, T]: 0 at padding, whose logits repeat the logits of the
     token before it."""
 
     def __init__(self, config):
@@ -314,7 +318,7 @@ class TrainGpt(nn.Module):
     def embed(self, ids, places):
         x = self.tok_emb(ids)
         if self.config.bigram_vocab_size:
-            pairs = ids, places.of_before(ids), places.begins
+            pairs = ids, places.of_previous(ids), places.begins
             x = x + self.bigram(bigram_hash(*pairs, self.config.bigram_vocab_size))
         if self.config.smear == "gated":
             x = self.gated_smear(x, ids, places)
@@ -322,19 +326,19 @@ class TrainGpt(nn.Module):
         return x if self.smear is None else self.smear(x, places)
 
     def gated_smear(self, x, ids, places):
-        """Adds to each token a share of the one before, by a gate on its first channels, within a document."""
-        share = self.smear_lambda * self.smear_gate(x[..., :self.config.gate_window]).sigmoid()
+        """Adds the previous token within a document, weighted by a gate on the token's own first channels."""
+        weight = self.smear_lambda * self.smear_gate(x[..., :self.config.gate_window]).sigmoid()
         closed = (places.first | (ids == self.config.bos_id))[..., None]
-        return x + share * places.of_before(x).masked_fill(closed, 0)
+        return x + weight * places.of_previous(x).masked_fill(closed, 0)
 
     def add_skip(self, x, skip, row):
         skip = self.skip_weights[row] * skip
         return x + skip if self.skip_gates is None else torch.lerp(skip, x, self.skip_gates[row].sigmoid())
 
-    def visits(self, x, ve, places, cache):
-        """The stream after all visits of blocks: its lanes, one or two."""
+    def run_blocks(self, x, ve, places, cache):
+        """Returns the residual stream after all layer calls: its lanes, one or two."""
         config, order = self.config, block_order(self.config, loops_in_use(self.config))
-        encoder, skips, lanes, x0, first_v, visit = len(order) // 2, [], [x], x, None, 0
+        encoder, skips, lanes, x0, first_v, call = len(order) // 2, [], [x], x, None, 0
         for entry, i in enumerate(order):
             if entry >= encoder and 0 < config.parallel_start_layer <= i and len(lanes) == 1:
                 lanes = lanes * 2
@@ -344,7 +348,7 @@ class TrainGpt(nn.Module):
             if skip is not None:
                 lanes[0] = self.add_skip(lanes[0], skip, entry - encoder)
             values = ve * self.ve_layer_scales[self.ve_layers.index(i)] if i in self.ve_layers else 0
-            context, block = (values, first_v, places, cache, visit), self.blocks[i]
+            context, block = (values, first_v, places, cache, call), self.blocks[i]
             if len(lanes) == 2:
                 lambdas = self.parallel_resid_lambdas[i], self.parallel_post_lambdas[i]
                 lanes, first_v = block.in_lanes(lanes, x0, *lambdas, *context)
@@ -352,15 +356,15 @@ class TrainGpt(nn.Module):
                 lanes[0], first_v = block(lanes[0], x0, *context)
             if config.unet_skips and entry < encoder:
                 skips.append(lanes[0])
-            visit += 1
+            call += 1
         return lanes
 
     def final_states(self, ids, places, cache):
         known = 0 if cache is None else cache.get_seq_length()
         if known >= ids.shape[1]:
-            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, those before too")
+            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, also the cached")
         ve = self.ve_shared(ids[:, known:]) if self.ve_layers else None
-        lanes = self.visits(self.embed(ids, places)[:, known:], ve, places, cache)
+        lanes = self.run_blocks(self.embed(ids, places)[:, known:], ve, places, cache)
         lane = {"mean": sum(lanes) / len(lanes), "attn": lanes[0], "mlp": lanes[-1]}
         states = rms_norm(lane[self.config.parallel_final_lane])
         last = (places.last[:, known:] - known).clamp_min(0)
@@ -379,7 +383,7 @@ class TrainGptConfig(PretrainedConfig):
 
     @property
     def num_hidden_layers(self):
-        """Visits of blocks: a cache has keys and values of each."""
+        """Number of layer calls: a cache holds keys and values of each."""
         return len(block_order(self, loops_in_use(self)))
 
 
@@ -396,14 +400,14 @@ class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
         return self.model.tok_emb
 
     def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
-        """All ids: the embedding of a token reads the one before, too."""
+        """Passes all ids, since the embedding of a token also reads the previous token."""
         cache = past_key_values if cache is None else cache
         return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
 
     def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
-        """attention_mask: as input_ids, 0 where one is padding, on either side. labels: the input_ids, of which each
-        is the target of the one before; -100 is no target, nor is padding or a row's first token. cache: has the keys
-        and values of the first input_ids; logits are those of the others."""
+        """attention_mask [B, T]: 0 at padding, on either side. labels: the input_ids; each is the target at the
+        previous position, except -100, padding and a row's first token. cache: holds the keys and values of the first
+        input_ids; only the other positions get logits."""
         if attention_mask is not None and attention_mask.shape != input_ids.shape:
             raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
                              f"input_ids {list(input_ids.shape)}")
