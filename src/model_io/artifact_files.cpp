@@ -71,7 +71,8 @@ std::string artifact_name(Artifact artifact) {
 }
 
 Artifact artifact_of(const std::string& path) {
-  constexpr std::size_t kHead = 1 << 20;  // an archive's names and kinds, packed and unpacked
+  constexpr std::size_t kHead =
+      1 << 20;  // bytes that hold an archive's names and kinds, compressed or not
   const FileSource file(path);
   if (!file.holds(0, sizeof(std::uint64_t))) return Artifact::none;
   const auto head = file.read(0, std::min<std::uint64_t>(file.size(), kHead));

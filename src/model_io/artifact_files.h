@@ -1,5 +1,5 @@
 #pragma once
-// The quantised artifact of a parameter table, to a file and back.
+// Writes and reads quantised artifacts of a parameter table.
 #include <string>
 
 #include "checkpoint/model_record.h"
@@ -11,29 +11,31 @@
 
 namespace tg {
 
-// Quantises what is exported, where it is, and writes it in the format of ARTIFACT (int6 or
-// int8_zlib), with the model's record beside it. Errors: cannot_create, io.
+// Quantises the exported parameters on their device and writes them in the format of ARTIFACT (int6
+// or int8_zlib), with the model's record beside the file. Throws Error: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
                                const Settings& settings, const std::string& path);
-// Writes GPTQ's quantised model, with its record beside it. Also throws Error(internal) for a
-// number that fp16 does not hold, and with COMPRESSOR=pergroup what compress_lrzip() throws.
+// Writes GPTQ's quantised model, with its record beside the file. Throws Error: cannot_create, io;
+// internal for a value beyond fp16's range; and with COMPRESSOR=pergroup what compress_lrzip()
+// throws.
 ArtifactWritten write_artifact(const GptqModel& model, const ModelRecord& record,
                                Compressor compressor, const std::string& path);
 
-// Fails unless what packs the file can be started, before a run trains for it. Errors:
-// missing_input (lrzip is not installed).
+// Throws Error(missing_input) if COMPRESSOR needs lrzip and it is not installed. Called before
+// training, so that a run does not fail at its end.
 void require_compressor(Compressor compressor);
 
-// The name of such a file: final_model.int6.ptz; empty for none.
+// Returns an artifact's file name, such as final_model.int6.ptz; empty for none.
 std::string artifact_name(Artifact artifact);
 
-// The format of the file at `path`, by content; none: it is no artifact. Errors: missing_input, io.
+// Returns the format of the file at `path`, by its content; none if it is not an artifact. Throws
+// Error: missing_input, io.
 Artifact artifact_of(const std::string& path);
 
-// Sets the exported parameters to what the artifact at `path`, of any format and of this very
-// model, holds. Rank 0 reads it for all ranks, which need not see its disk. Collective. Errors:
-// missing_input, io; bad_data (a damaged file, other names or shapes); internal (a weight that is
-// not finite).
+// Sets the exported parameters to the values in this model's artifact at `path`, of any format.
+// Rank 0 reads and broadcasts; the other ranks need no access to the file. Collective. Throws
+// Error: missing_input, io; bad_data for a damaged file, or other names or shapes; internal for a
+// weight that is not finite.
 void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator);
 

@@ -20,17 +20,17 @@ namespace tg {
 
 namespace {
 
-// Names of RunState::visit().
+// Prefixes and names that RunState::visit() uses.
 constexpr std::string_view kParameter = "parameter.", kAverage = "average.", kStage = "stage",
                            kFakeQuant = "fake_quant";
 
 using ByName = std::unordered_map<std::string, at::Tensor>;
 
-// The parts of a run's state that make its model.
+// The elements of a run's state that form its model.
 struct ModelState {
   std::string folder;
-  NamedTensors parameters;  // without the prefix
-  ByName averages;          // with it
+  NamedTensors parameters;  // names without the prefix
+  ByName averages;          // by name, with the prefix
   ModelRecord record{};
 
   const at::Tensor* find(const std::string& name) const {
@@ -45,8 +45,9 @@ struct ModelState {
   }
 };
 
-// Older programs saved no record in the manifest; their state has it all but the recipe.
-void take_older(ModelRecord& record, std::string_view name, const at::Tensor& scalar) {
+// Reads the record's fields from the state: older programs saved no record in the manifest. The
+// recipe stays unknown.
+void read_older_record(ModelRecord& record, std::string_view name, const at::Tensor& scalar) {
   if (name == kStage && scalar.scalar_type() == at::kLong && scalar.numel() == 1)
     record.stage = *scalar.const_data_ptr<std::int64_t>();
   if (name == kFakeQuant && scalar.scalar_type() == at::kBool && scalar.numel() == 1)
@@ -54,19 +55,19 @@ void take_older(ModelRecord& record, std::string_view name, const at::Tensor& sc
 }
 
 ModelState read_state(const std::string& folder) {
-  const auto of_model = [](std::string_view name) {
+  const auto is_of_model = [](std::string_view name) {
     return name.starts_with(kParameter) || name.starts_with(kAverage) || name == kStage ||
            name == kFakeQuant;
   };
   const auto manifest = read_manifest(folder);
   ModelState state{folder, {}, {}, {.step = manifest.step}};
-  for (auto& [name, tensor] : read_checkpoint(folder, manifest, of_model)) {
+  for (auto& [name, tensor] : read_checkpoint(folder, manifest, is_of_model)) {
     if (name.starts_with(kParameter))
       state.parameters.emplace_back(name.substr(kParameter.size()), std::move(tensor));
     else if (name.starts_with(kAverage))
       state.averages.emplace(name, std::move(tensor));
     else
-      take_older(state.record, name, tensor);
+      read_older_record(state.record, name, tensor);
   }
   if (manifest.model) state.record = *manifest.model;
   REQUIRE(!state.parameters.empty(), ExitCode::bad_data,
@@ -74,14 +75,14 @@ ModelState read_state(const std::string& folder) {
   return state;
 }
 
-// A sum of copies of all parameters.
+// An average: the sum of copies of all parameters, divided by `divisor`.
 struct Average {
-  std::string name;                   // for people
-  std::vector<std::string> prefixes;  // of the copies' names
+  std::string name;                   // for messages
+  std::vector<std::string> prefixes;  // prefixes of the copies' names
   std::int64_t divisor = 1;
 };
 
-// That which WeightAverage::apply() would set the weights to.
+// Returns the average that WeightAverage::apply() would apply; nothing if there is none.
 std::optional<Average> average_of(const ModelState& state) {
   if (const auto k = state.count("average.lawa_copies"); k > 1) {
     Average lawa{fmt::format("LAWA, k={}", k), {}, k};
@@ -97,8 +98,8 @@ std::optional<Average> average_of(const ModelState& state) {
   return std::nullopt;
 }
 
-// A copy of the parameter `like`, which is whole or in chunks NAME.0, NAME.1 (Shard::named) →
-// [numel].
+// Returns a copy of the parameter `like` as [numel]. It is stored whole, or in chunks NAME.0,
+// NAME.1 (Shard::named).
 at::Tensor copy_named(const ModelState& state, const std::string& name, const at::Tensor& like) {
   std::vector<at::Tensor> chunks;
   std::int64_t elements = 0;
@@ -143,15 +144,15 @@ CheckpointModel choose(ModelState state, WeightsChoice choice) {
           fmt::format("the average ({}) of the weights", average->name), state.record};
 }
 
-// Changes where a folder is removed or another takes its name.
+// Returns the inode of a folder, which changes if the folder is replaced; nothing if it is removed.
 std::optional<ino_t> identity(const std::string& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
   return status.st_ino;
 }
 
-// Returns whether another try may help: the files were of a checkpoint that a run was replacing.
-bool is_of_files(const Error& error) {
+// Returns whether a retry may help, since a run may have been replacing the checkpoint.
+bool is_file_error(const Error& error) {
   return error.exit_code() == ExitCode::bad_data || error.exit_code() == ExitCode::missing_input ||
          error.exit_code() == ExitCode::io;
 }
@@ -165,7 +166,7 @@ CheckpointModel read_checkpoint_model(const std::string& folder, WeightsChoice c
       return choose(read_state(folder), choice);
     } catch (const Error& error) {
       const auto now = identity(folder);
-      if (!is_of_files(error) || before == now) throw;
+      if (!is_file_error(error) || before == now) throw;
       REQUIRE(now, ExitCode::missing_input,
               "{}: was removed while it was read (its run keeps the newest KEEP checkpoints); give "
               "the run's folder, which stands for its newest one",
@@ -189,7 +190,7 @@ CheckpointModel read_newest_model(const std::string& root, WeightsChoice choice)
     try {
       return choose(read_state(folder), choice);
     } catch (const Error& error) {
-      if (!is_of_files(error)) throw;
+      if (!is_file_error(error)) throw;
       why = fmt::format(" ({})", error.what());
       if (identity(folder)) log_warn("{} is skipped: {}", folder, error.what());
     }

@@ -1,5 +1,5 @@
 #pragma once
-// The model in a checkpoint, for programs that use no other part of a run's state.
+// The model in a checkpoint, for commands that need nothing else of a run's state.
 #include <string>
 
 #include "checkpoint/model_record.h"
@@ -10,15 +10,15 @@ namespace tg {
 
 struct CheckpointModel {
   std::string folder;
-  NamedTensors weights;  // by the parameters' names, on the CPU, in their dtypes
+  NamedTensors weights;  // by parameter name, on the CPU, in the parameters' dtypes
   std::string which;     // "the weights as trained" or "the average (EMA) of the weights"
   ModelRecord record{};
 };
 
-// Raw weights, or the average that the run would apply at its end: LAWA, EMA or SWA, whichever it
-// keeps (WeightAverage::apply); with `automatic` that where there is one. `ema` is that average
-// alone. Every byte is checked first. Errors: missing_input (no checkpoint, or its run removed it
-// meanwhile); bad_data; io; usage (`ema` of one without averages).
+// Reads the model of a checkpoint by `choice`: `raw` weights; `ema`, the average that the run would
+// apply at its end, LAWA, EMA or SWA (WeightAverage::apply); `automatic`, the average if there is
+// one, else raw weights. Verifies every byte. Throws Error: missing_input if there is no
+// checkpoint, or its run removed it meanwhile; bad_data; io; usage for `ema` without an average.
 CheckpointModel read_checkpoint_model(const std::string& folder, WeightsChoice choice);
 // Reads the model of the newest valid checkpoint in `root`. Skips a damaged one with a warning, and
 // looks again if the run removes or replaces it meanwhile. Throws as read_checkpoint_model() does.

@@ -41,17 +41,17 @@ GptqOptions options_of(const ParameterPart& part, const GptqConfig& config) {
   return {.clip_sigmas = sigmas, .bits = config.matrix_bits};
 }
 
-void warn_of_damping(const std::string& name, double damping) {
+void warn_about_damping(const std::string& name, double damping) {
   constexpr double kUsual = 0.01;
   if (damping > kUsual)
     log_warn(
-        "{}: the Hessian of its inputs is positive definite only with {} times its mean diagonal "
-        "added to it (usually {}); its weights make up less for each other's errors. More "
+        "{}: the Hessian of its inputs is positive definite only with a damping of {} times its "
+        "mean diagonal (usually {}), so rounding errors are compensated less. More "
         "GPTQ_CALIBRATION_BATCHES may help",
         name, damping, kUsual);
 }
 
-// Inputs that calibration never excites.
+// Counts dead inputs: they are 0 on all calibration rows.
 class DeadInputs {
  public:
   void add(const std::string& name, const at::Tensor& dead, std::size_t matrices) {
@@ -63,9 +63,8 @@ class DeadInputs {
   void warn(bool zeroed) const {
     if (matrices_ == 0) return;
     log_warn(
-        "inputs of {} matrices are 0 on every calibration row ({}), so that nothing tells what "
-        "their weights do: {}. More or other data to calibrate on may tell, and more "
-        "GPTQ_CALIBRATION_BATCHES",
+        "inputs of {} matrices are 0 on every calibration row ({}), so GPTQ cannot calibrate their "
+        "weights: {}. More or other calibration data may help, and more GPTQ_CALIBRATION_BATCHES",
         matrices_, first_,
         zeroed ? "they become 0, as in the script (RECORD_QUIRKS=1)" : "each is rounded by itself");
   }
@@ -75,7 +74,7 @@ class DeadInputs {
   std::string first_;
 };
 
-// Matrices with one Hessian, by their indices; without a Hessian one alone.
+// Indices of matrices that share a Hessian; a single matrix without a Hessian.
 struct Group {
   at::Tensor hessian;
   std::vector<std::size_t> matrices;
@@ -96,8 +95,8 @@ std::vector<Group> by_hessian(const std::vector<ParameterPart>& matrices,
   return groups;
 }
 
-// A Hessian and its factor may be larger than all matrices of a block: neither stays longer than it
-// is needed.
+// Frees each Hessian and its factor as soon as possible: they may be larger than all matrices of a
+// block.
 std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hessians hessians,
                                  const GptqConfig& config, bool zero_dead) {
   auto groups = by_hessian(matrices, hessians);
@@ -110,7 +109,7 @@ std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hes
       const auto& name = matrices[members.front()].name;
       factor = factor_hessian(hessian, name);
       hessian.reset();
-      warn_of_damping(name, factor->damping);
+      warn_about_damping(name, factor->damping);
       dead.add(name, factor->dead, members.size());
     }
     for (const auto i : members) {

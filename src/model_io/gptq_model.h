@@ -1,5 +1,5 @@
 #pragma once
-// A model's tensors as an artifact of GPTQ has them.
+// A model's tensors quantised for an artifact of GPTQ.
 #include <vector>
 
 #include "config/settings.h"
@@ -15,7 +15,7 @@ struct GptqModel {
   WeightsQuantized event;
 };
 
-// Quantises the exported parameters where they are, as the last record's script does: gates of
+// Quantises the exported parameters on their device, as the last record's script does: gates of
 // attention in int8 with GATED_ATTN_QUANT_GATE; other tensors of up to 65,536 elements and control
 // tensors as fp16; the rest by GPTQ, token tables and heads in EMBED_BITS, else in MATRIX_BITS. A
 // table without a Hessian, which no GEMM reads, is rounded to nearest. Weights of inputs that were

@@ -28,7 +28,7 @@ void note(const std::string& model, const Facts& facts) {
   if (!facts.empty()) log_note("{}: {}", model, fmt::join(facts, "; "));
 }
 
-// What of a file that others wrote is taken.
+// Returns lines about what was read from, left out of and renamed in another program's file.
 Facts facts_of(const StateDict& file, const std::vector<std::string>& taken_off) {
   Facts facts;
   if (!file.under.empty())
@@ -53,7 +53,8 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
                      a.nbytes()) == 0;
 }
 
-// Others' files have the table of a tied head under both names. → whether it was there twice.
+// Erases a tied head's second copy: other programs' files may have the table under both names.
+// Returns whether there were two.
 bool erase_tied_head(NamedTensors& tensors) {
   const auto head = named(tensors, kHead), table = named(tensors, kTokenTable);
   if (head == tensors.end() || table == tensors.end() || !same_bytes(head->second, table->second))
@@ -62,8 +63,8 @@ bool erase_tied_head(NamedTensors& tensors) {
   return true;
 }
 
-// The last record's script keeps the weights of two lanes in a model without any, where nothing
-// reads them. → which of them there were.
+// Erases the weights of the two lanes, which the last record's script saves even for a model
+// without lanes. Returns the erased names.
 std::vector<std::string> erase_unread_lanes(NamedTensors& tensors) {
   std::vector<std::string> erased;
   for (const auto* name : {kLanePost, kLaneResidual}) {
@@ -75,9 +76,9 @@ std::vector<std::string> erase_unread_lanes(NamedTensors& tensors) {
   return erased;
 }
 
-// The tensors of the table that a file of weights sets. It is a whole model, or one that a run
-// exported: without what is never exported, which then keeps its initial values. Its matrices are
-// in banks, or each has a name of its own, as in artifacts and for transformers.
+// Returns the table's tensors that the weights `from` set. `from` is a whole model, or an exported
+// one, without the parameters that are never exported, which keep their initial values. Its
+// matrices are in banks, or each has a name of its own, as in artifacts and for transformers.
 NamedTensors tensors_to_set(const ParameterTable& table, const NamedTensors& from) {
   const auto& rows = table.rows();
   NamedTensors into;
@@ -138,7 +139,8 @@ namespace {
 StoredModel read_any(const ParameterTable& table, const Settings& settings,
                      const ModelPath& model) {
   if (model.artifact == Artifact::none) return read_model(settings, model);
-  // An artifact of a larger model is read, too, to name what differs.
+  // The size limit allows an artifact of a larger model, so that the error can name the
+  // differences.
   constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
   return {read_artifact(model.path, std::max(kTimesLarger * table.element_count(), kLeast)),
           stored_record(model.path, /*metadata=*/{})};
@@ -155,7 +157,7 @@ std::optional<ModelRecord> record_of_rank_0(const std::optional<ModelRecord>& re
 std::optional<ModelRecord> load_model(const ParameterTable& table, const Settings& settings,
                                       Communicator& communicator, ExitCode misfit) {
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
-  // lrzip's seven children, which unpack the one, are enough for a host.
+  // Unpacking a GPTQ artifact may start seven lrzip processes, so only rank 0 does.
   const bool for_all =
       model.kind == ModelKind::newest_checkpoint || model.artifact == Artifact::gptq;
   std::optional<ModelRecord> record;
@@ -171,7 +173,7 @@ std::optional<ModelRecord> load_model(const ParameterTable& table, const Setting
 void broadcast_weights(const ParameterTable& table, bool exported_alone,
                        Communicator& communicator) {
   if (communicator.world_size() == 1) return;
-  // A sum in which all others are zero: rank 0's values.
+  // Broadcasts by a sum in which all ranks but 0 contribute zeros.
   for (const auto& row : table.rows()) {
     if (exported_alone && !row.exported) continue;
     const auto value = row.value.detach();

@@ -1,5 +1,5 @@
 #pragma once
-// The model of INIT_FROM, on its way into a parameter table.
+// Loads the model of INIT_FROM into a parameter table.
 #include <optional>
 #include <string>
 
@@ -14,12 +14,13 @@
 namespace tg {
 
 struct StoredModel {
-  NamedTensors weights;               // by their bare names, on the CPU
-  std::optional<ModelRecord> record;  // as stored with these very weights
+  NamedTensors weights;               // by unwrapped name, on the CPU
+  std::optional<ModelRecord> record;  // the record stored with these weights
 };
 
-// Reads `model`, INIT_FROM's and no artifact. A line says which model was chosen in a folder, which
-// weights of a checkpoint, and what was taken off foreign names. Throws what reading it throws.
+// Reads `model`, the model of INIT_FROM. Logs the checkpoint's folder and weights that were chosen,
+// and the prefixes that were removed from foreign names. Precondition: it is not an artifact.
+// Throws what reading it throws.
 StoredModel read_model(const Settings& settings, const ModelPath& model);
 
 // Sets the table to the weights of `path`: all parameters or the exported ones; matrices in banks
@@ -35,7 +36,7 @@ void load_into(const ParameterTable& table, const NamedTensors& from, const std:
 std::optional<ModelRecord> load_model(const ParameterTable& table, const Settings& settings,
                                       Communicator& communicator, ExitCode misfit);
 
-// Rank 0's values on every rank, also of rows that are not `exported` unless these are left out.
+// Broadcasts rank 0's values of all parameters, or with `exported_alone` of the exported ones.
 // Collective.
 void broadcast_weights(const ParameterTable& table, bool exported_alone,
                        Communicator& communicator);

@@ -18,7 +18,7 @@ namespace tg {
 
 namespace {
 
-// Multi-token heads that the model does not have stay zero.
+// Returns a table whose multi-token heads are zero, for models that lack them.
 ParameterTable zero_heads(const ModelSpec& spec, const Settings& settings, at::ScalarType storage,
                           at::Device device) {
   auto table = make_parameters(spec, settings, storage, device);
@@ -52,8 +52,8 @@ TrainedModel trained_model(const ModelSpec& spec, const Settings& settings, cons
   const auto stored = load_model(table, settings, communicator, ExitCode::config);
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
   auto record = stored ? *stored : inferred_record(settings, spec.plan, model);
-  // The reference implementation's artifact is in the last stage, though training may never have
-  // come to it.
+  // The reference implementation scores its artifact in the last stage, even if training never
+  // reached it.
   if (settings.runtime.record_quirks && model.artifact == Artifact::gptq)
     record.stage = std::ssize(spec.plan.stages) - 1;
   return {std::move(table), std::move(record)};
@@ -66,7 +66,7 @@ TrainedModel stored_model(const Settings& settings, at::Device device) {
   const auto from = read_model(settings, model);
   const auto tokens =
       std::ranges::find(from.weights, kTokenTable, &NamedTensors::value_type::first);
-  // A run has tables of one of the two.
+  // A run's tables are bf16 or fp32.
   const bool half = tokens != from.weights.end() && tokens->second.scalar_type() == at::kBFloat16;
   const auto spec = model_spec(settings);
   auto table = zero_heads(spec, settings, half ? at::kBFloat16 : at::kFloat, device);

@@ -1,5 +1,5 @@
 #pragma once
-// The model's weights on their way in and out of a run.
+// Creates, loads and writes the model's weights.
 #include <string>
 
 #include "checkpoint/model_record.h"
@@ -12,22 +12,22 @@
 
 namespace tg {
 
-// `spec`: model_spec() of the settings. INIT_FROM is a model as find_model() takes it; a line says
-// which one was chosen in a folder, which of a checkpoint's weights, and what was taken off the
-// names of others' files.
+// `spec`: model_spec() of the settings. INIT_FROM is a path for find_model(). Loading logs the
+// model that was chosen in a folder, the weights that were chosen in a checkpoint, and the prefixes
+// that were removed from foreign names.
 
-// All parameters as they are drawn from SEED.
+// Returns all parameters, initialised from SEED.
 ParameterTable drawn_weights(const ModelSpec& spec, const Settings& settings,
                              const Machine& machine);
 
-// Initial parameters, then INIT_FROM's if it is set, by load_model(). Collective. Throws what
+// Returns drawn_weights(), overwritten by load_model() if INIT_FROM is set. Collective. Throws what
 // load_model() throws; Error(bad_data) if names or shapes differ.
 ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
                                const Machine& machine, Communicator& communicator);
 
 struct TrainedModel {
   ParameterTable parameters;
-  ModelRecord record;  // inferred_record() where none is stored
+  ModelRecord record;  // inferred_record() if none is stored
 };
 
 // Loads the trained model in INIT_FROM; multi-token heads that it does not have are zero.
@@ -40,12 +40,12 @@ TrainedModel trained_model(const ModelSpec& spec, const Settings& settings, cons
 // does, and Error(usage) for an artifact.
 TrainedModel stored_model(const Settings& settings, at::Device device);
 
-// Before a model is written or scored as the final one. The same on every rank. Errors: internal,
-// naming the first parameter with a value that is not finite.
+// Throws Error(internal), naming the parameter, if a value of the final model is not finite; on
+// every rank. Called before the model is written or scored.
 void require_finite(const ParameterTable& table);
 
-// Writes final_model.safetensors and final_model.pt to `dir`, without the multi-token heads, each
-// with the record. Errors: cannot_create, io.
+// Writes final_model.safetensors and final_model.pt to `dir`, each with the record, without the
+// multi-token heads. Throws Error: cannot_create, io.
 ModelWritten write_model(const ParameterTable& table, const ModelRecord& record,
                          const std::string& dir);
 

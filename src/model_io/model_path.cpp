@@ -75,9 +75,9 @@ ModelPath model_in(const std::string& folder, WeightsChoice weights) {
   return *model;
 }
 
-// What to know of the final model in a run's folder: the run was lengthened, and has not ended
-// again.
-std::string goes_on(const std::string& folder) {
+// Returns a note for the final model in a run's folder if the run was extended and has not ended
+// again; else empty.
+std::string extension_note(const std::string& folder) {
   const auto checkpoint = newest_checkpoint(folder);
   if (!checkpoint || read_finished(checkpoint->path)) return "";
   return fmt::format("; its run has gone on since, to step {}",
@@ -104,7 +104,7 @@ void require_unquantized(const ModelPath& model) {
 
 std::string file_beside(const std::string& weights, const std::string& name) {
   const fs::path path(weights);
-  // final_model.2.pt, final_model.2.int6.ptz
+  // Such as final_model.2.pt, final_model.2.int6.ptz.
   const auto file = path.filename().string();
   const auto begin = file.find('.');
   const auto label = file.substr(std::min(begin, file.size()));
@@ -125,15 +125,15 @@ std::string file_of_run(const ModelPath& model, const std::string& name) {
 ModelPath choose_model(Settings& settings, Communicator& communicator) {
   auto& init_from = settings.runtime.init_from;
   const auto weights = settings.runtime.weights;
-  auto model = find_model(init_from, weights);  // on every rank, since each says what is wrong
+  auto model = find_model(init_from, weights);  // on every rank, so that each reports its error
   if (communicator.world_size() > 1)
     model = find_model(communicator.broadcast(model.path), WeightsChoice::automatic);
   const bool newest = model.kind == ModelKind::newest_checkpoint;
-  // The line that names it, once it is read, is about the path as it was given.
+  // read_model() logs the checkpoint that it reads, under the path as it was given.
   if (newest && communicator.world_size() == 1) return model;
   if (!newest && model.path != init_from) {
     log_note("{}: the model is {}{}", init_from, model.path,
-             model.kind == ModelKind::file ? goes_on(init_from) : "");
+             model.kind == ModelKind::file ? extension_note(init_from) : "");
   }
   init_from = model.path;
   return model;

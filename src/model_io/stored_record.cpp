@@ -29,7 +29,7 @@ bool exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-// FILE.record.json
+// Returns FILE.record.json.
 std::string record_path(const std::string& file) {
   return fmt::format("{}{}", file, kRecordEnding);
 }
@@ -45,7 +45,8 @@ std::optional<ModelRecord> record_beside(const std::string& file) {
   return std::nullopt;
 }
 
-// The record in a folder that export wrote for transformers.
+// Returns the record in the config.json of a folder that export wrote for transformers; nothing if
+// there is none.
 std::optional<ModelRecord> record_in_config(const std::string& file) {
   const auto name = fs::path(file).filename().string();
   if (!name.starts_with("model.safetensors")) return std::nullopt;
@@ -57,15 +58,15 @@ std::optional<ModelRecord> record_in_config(const std::string& file) {
   return record_of_json(*record, fmt::format("{}: \"{}\"", path.string(), kRecordKey));
 }
 
-// What the metrics.jsonl of a run says of the file that its end wrote.
+// Facts in a run's metrics.jsonl about its final model's file.
 struct RunHistory {
-  std::int64_t step = 0;                        // when it was written
-  std::map<std::int64_t, std::int64_t> stages;  // by the step before which they began
+  std::int64_t step = 0;                        // step at which the file was written
+  std::map<std::int64_t, std::int64_t> stages;  // stage by the step before which it began
   std::optional<std::int64_t> qat_from;
 };
 
-// A run that was lengthened wrote the file before it went on: where no end follows, its step is the
-// one from which the run went on last.
+// Reads the history. An extended run wrote the file before it resumed: if no other end follows, the
+// file's step is the step of the last resume.
 RunHistory history_of(const std::string& metrics) {
   RunHistory history;
   std::int64_t step = 0;
@@ -121,7 +122,7 @@ ModelRecord inferred_record(const Settings& settings, const Plan& plan, const Mo
     for (const auto& [step, stage] : history.stages)
       if (step < history.step) record.stage = std::min(stage, last);
     by = fmt::format("by {}, after {} steps", metrics, record.step);
-  } catch (const Error& error) {  // it is missing or damaged
+  } catch (const Error& error) {  // missing or damaged metrics
     by = fmt::format("without its run's metrics ({})", error.what());
   }
   if (last > 0)

@@ -1,5 +1,5 @@
 #pragma once
-// Where a model's record is stored, and what stands for it where there is none.
+// Reads and writes a model's record, and infers a missing one.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,23 +12,23 @@
 
 namespace tg {
 
-// Writes FILE.record.json for a .pt or an artifact that is complete → its bytes, which a submission
-// counts. Errors: cannot_create, io.
+// Writes FILE.record.json for a complete .pt file or artifact. Returns its size in bytes, which
+// counts for a submission. Throws Error: cannot_create, io.
 std::uint64_t write_record_beside(const std::string& file, const ModelRecord& record);
 
-// The record of a model's file, whose safetensors metadata are `metadata`; nothing where none is
-// stored. One beside the file that is another file's is left out with a warning. Errors: bad_data,
-// io.
+// Returns the record of a model's file, whose safetensors metadata are `metadata`; nothing if none
+// is stored. Ignores, with a warning, a FILE.record.json whose digest is another file's. Throws
+// Error: bad_data, io.
 std::optional<ModelRecord> stored_record(const std::string& file,
                                          const std::map<std::string, std::string>& metadata);
 
-// What a file without a record is taken to be: its step, stage and QAT by the metrics.jsonl of its
-// run; where that cannot be read, in the last stage, with QAT as the settings begin. A line says so
-// where it matters.
+// Infers the record of a file without one: step, stage and QAT from its run's metrics.jsonl; if
+// that cannot be read, the last stage, and QAT as at the start of training. Logs that if the stage
+// or QAT affects computation.
 ModelRecord inferred_record(const Settings& settings, const Plan& plan, const ModelPath& model);
 
-// The stage in which a command computes with the model: the recorded one, or stage 0 where no later
-// one ever begins. Errors: config (one that the plan does not have).
+// Returns the stage in which a command computes with the model: the recorded stage, or 0 if no
+// later stage ever begins. Throws Error(config) if the plan lacks the recorded stage.
 std::int64_t stage_to_compute(const Plan& plan, const ModelRecord& record);
 
 }  // namespace tg

@@ -114,7 +114,7 @@ class Attention(nn.Module):
         self.ve_scale = nn.Parameter(torch.full((1,), 0.5)) if block in VALUE_TABLES else None
 
     def forward(self, x, value_rows, angles, scale, seen, cache):
-        """x [B, N, D] normalised; value_rows [B, N, D]: of the block's value table, or None; seen [B, 1, N, T]: mask."""
+        """x [B, N, D] normalised; value_rows [B, N, D]: of the value table, or None; seen [B, 1, N, T]: mask."""
         heads = (*x.shape[:2], -1, self.head_dim)
         q, k = (rope(rms_norm(part(x).view(heads)), *angles) for part in (self.c_q, self.c_k))
         v = self.value_scale * self.c_v(x)
