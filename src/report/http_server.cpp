@@ -35,7 +35,7 @@ std::string random_token() {
   return token;
 }
 
-// The time that it takes says nothing of the place where they differ.
+// Compares in constant time: the duration does not depend on where the texts differ.
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   volatile unsigned char difference = 0;
@@ -45,17 +45,18 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// "localhost:8000": any port, since a tunnel (ssh -L) may have another one at its end.
+// Returns whether a Host header is the loopback, with any port, since a tunnel (ssh -L) may use
+// another.
 bool is_loopback(std::string_view host) {
   const auto port = host.rfind(':');
   if (port != host.npos && host.find(']', port) == host.npos) host = host.substr(0, port);
   return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
 }
 
-// A listening socket of 127.0.0.1.
+// Returns a socket that listens on 127.0.0.1.
 int listen_on(int port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  const int on = 1;  // the port of a server that has just ended is free
+  const int on = 1;  // allows the port of a server that has just exited
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -77,7 +78,7 @@ int port_of(int socket) {
   return ntohs(address.sin_port);
 }
 
-// The fields of a request's query.
+// The fields of a request's query string.
 class Query {
  public:
   explicit Query(evhttp_request* request) {
@@ -109,7 +110,7 @@ void send(evhttp_request* request, int code, const char* reason, const HttpReply
   const std::pair<const char*, const char*> fields[] = {
       {"Content-Type", reply.type.c_str()},
       {"Cache-Control", "no-store"},
-      {"Referrer-Policy", "no-referrer"},  // the address has the token
+      {"Referrer-Policy", "no-referrer"},  // the URL contains the token
       {"X-Content-Type-Options", "nosniff"},
       {"X-Frame-Options", "DENY"},
       {"Cross-Origin-Resource-Policy", "same-origin"}};
@@ -167,7 +168,7 @@ HttpServer::HttpServer(int port, Handler handler) : state_(std::make_unique<Stat
   evhttp_set_allowed_methods(state_->http, EVHTTP_REQ_GET);
   evhttp_set_max_headers_size(state_->http, 16 << 10);
   evhttp_set_max_body_size(state_->http, 1 << 10);
-  evhttp_set_timeout(state_->http, 30);  // s without a byte
+  evhttp_set_timeout(state_->http, 30);  // seconds of inactivity
   evhttp_set_gencb(state_->http, State::answer, state_.get());
   constexpr std::array<int, 2> numbers = {SIGINT, SIGTERM};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -187,7 +188,7 @@ std::string HttpServer::address() const {
 }
 
 void HttpServer::run() {
-  std::signal(SIGPIPE, SIG_IGN);  // of a browser that has closed its connection
+  std::signal(SIGPIPE, SIG_IGN);  // raised if a browser has closed its connection
   event_base_dispatch(state_->base);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// HTTP on this machine alone, for the user who started the program.
+// HTTP server on the loopback interface, for the user who started the program.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,25 +8,26 @@
 namespace tg {
 
 struct HttpReply {
-  std::string type = {};  // of the content; empty: there is nothing at that path
+  std::string type = {};  // content type; empty: nothing at that path
   std::string body = {};
 };
 
-// Serves 127.0.0.1 alone. A request must know the token (128 random bits) and be addressed to the
-// loopback: another page in the user's browser could give a name of its own this address. Replies
-// are not cached, nor shown in another page's frame.
+// Serves 127.0.0.1 alone. A request must have the token (128 random bits) and a loopback Host
+// header, which prevents DNS rebinding by other pages in the user's browser. Replies are not cached
+// and cannot be framed.
 class HttpServer {
  public:
-  // The reply to a GET of this path, such as "/", with this number `since` in its query, else 0.
+  // Returns the reply to a GET of `path`, such as "/". `since`: the number of that name in the
+  // query, or 0.
   using Handler = std::function<HttpReply(const std::string& path, std::uint64_t since)>;
 
-  // Port 0: a free one. Errors: unavailable (the port is in use).
+  // `port`: 0 for a free port. Throws Error(unavailable) if the port is in use.
   HttpServer(int port, Handler handler);
   ~HttpServer();
 
-  // "http://127.0.0.1:PORT/?token=TOKEN"
+  // Returns "http://127.0.0.1:PORT/?token=TOKEN".
   std::string address() const;
-  // Until SIGINT or SIGTERM.
+  // Serves until SIGINT or SIGTERM.
   void run();
 
  private:

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-// Each character of `special` as `replace` has it.
+// Replaces each character of `special` by replace(character).
 template <class Replace>
 std::string escaped(std::string_view text, std::string_view special, Replace&& replace) {
   std::string result;
@@ -41,7 +41,8 @@ std::string dump(const json& value) {
   return value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
-// JSON for a <script>: without "<", which could end it, in ASCII alone, without U+2028 and U+2029.
+// Returns JSON that is safe in a <script>: without "<", which could end the element; ASCII, so
+// without U+2028 and U+2029.
 std::string script_json(const json& value) {
   return escaped(dump(value), "<>&", [](char c) {
     if (c == '<') return "\\u003c";
@@ -78,7 +79,7 @@ std::string title_of(const json& runs) {
 
 std::string script() {
   std::string text = "(() => {\n\"use strict\";\n";
-  // A file uses those before it.
+  // Order of dependencies: a file uses earlier files.
   for (const char* file : {k_elements, k_numbers, k_scales, k_series, k_chart, k_bands, k_pictures,
                            k_tables, k_compare, k_facts, k_start, k_live}) {
     text += file;
@@ -86,7 +87,8 @@ std::string script() {
   return text + "})();\n";
 }
 
-// `content`: what the script reads; `connect`: where the page may ask for more.
+// `content`: JSON that the script reads; `connect`: sources that the Content-Security-Policy
+// allows.
 std::string page_of(const json& runs, const json& content, const char* connect) {
   const std::pair<std::string_view, std::string> parts[] = {
       {"{{connect}}", connect},
@@ -96,7 +98,7 @@ std::string page_of(const json& runs, const json& content, const char* connect) 
       {"{{script}}", script()}};
   std::string page;
   std::string_view rest = k_layout;
-  for (const auto& [marker, text] : parts) {  // in the layout's order
+  for (const auto& [marker, text] : parts) {  // in the order of the layout's markers
     const auto at = rest.find(marker);
     page += rest.substr(0, at);
     page += text;

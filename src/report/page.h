@@ -4,12 +4,12 @@
 
 namespace tg {
 
-// The HTML file of these runs (an array of read_run()'s objects): style, script and numbers in one,
-// without anything from a network. Text of the runs cannot become markup.
+// Returns a self-contained HTML file of these runs (an array of read_run()'s objects), which loads
+// nothing from a network. Text of the runs is escaped.
 std::string report_page(const nlohmann::json& runs);
-// Returns the page that asks its server for changes: `state` is ServedRuns' answer to changes(0),
-// and GET /changes?token=TOKEN&since=VERSION has the following ones; the page takes the token from
-// its own address.
+// Returns the page that polls its server for changes. `state`: the JSON of ServedRuns' changes(0);
+// GET /changes?token=TOKEN&since=VERSION returns later changes. The page takes the token from its
+// own URL.
 std::string live_report_page(const nlohmann::json& state);
 
 }  // namespace tg

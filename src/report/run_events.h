@@ -1,5 +1,5 @@
 #pragma once
-// The events of a metrics.jsonl as they come, in the form that the page draws.
+// Accumulates the events of a metrics.jsonl in the form that the page plots.
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -14,16 +14,17 @@ namespace tg {
 
 class RunEvents {
  public:
-  // `place`: "PATH:LINE". Errors: bad_data, beginning with it.
+  // `place`: "PATH:LINE". Throws Error(bad_data), beginning with `place`.
   void add(const nlohmann::json& event, const std::string& place);
-  // Whether the event `start` was among them: without it there is nothing to draw.
+  // Whether the event `start` was added; without it there is nothing to plot.
   bool begun() const { return last_.contains("start"); }
   const RunStatus& status() const { return status_; }
-  // All of what read_run() describes but "status" and the fields of config.json. Needs begun().
+  // Writes the fields that read_run() describes, except "status" and the fields of config.json.
+  // Precondition: begun().
   void write_to(nlohmann::json& run) const;
 
  private:
-  // The first and the last hundred of a kind of event.
+  // Keeps the first and the last hundred events of a kind.
   class FirstAndLast {
    public:
     void add(nlohmann::json event);

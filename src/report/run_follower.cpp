@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// Begins anew. → whether both files are there.
+// Restarts from the beginning. Returns whether both files exist.
 bool RunFollower::open() {
   reader_.reset();
   events_ = {};
@@ -45,7 +45,7 @@ bool RunFollower::follow(std::uint64_t most_bytes) {
     }
     if (!error_) changed |= read(most_bytes);
   } catch (const Error& error) {
-    // The run may have cut its file back at this moment; then it is read anew the next time.
+    // The run may just have truncated its file; then the next call reads from the beginning.
     if (reader_ && reader_->is_replaced()) {
       reader_.reset();
       changed = true;

@@ -1,5 +1,5 @@
 #pragma once
-// A run's files, which may be growing: read on from where they were read before.
+// Follows a run's files while they grow, like tail -f.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,24 +17,25 @@ class RunFollower {
  public:
   explicit RunFollower(RunPath path) : path_(std::move(path)) {}
 
-  // Reads events that were appended since, at most so many bytes and the rest of a line; all from
-  // the beginning where the run cut its file back or replaced it. A file that is not there yet, or
-  // not all of it, is no error. → whether anything changed.
+  // Reads the events that were appended since the last call: at most `most_bytes`, plus the rest of
+  // a line. Starts from the beginning if the run truncated or replaced its file. A missing or
+  // incomplete file is no error. Returns whether anything changed.
   bool follow(std::uint64_t most_bytes = UINT64_MAX);
-  // There is more to read.
+  // Whether the last call stopped at its limit: there is more to read.
   bool is_behind() const { return behind_; }
   // Bytes of events that the last call read.
   std::uint64_t bytes_read() const { return bytes_; }
 
-  // Whether there is a record: the run has begun.
+  // Whether the run has begun, so that there is a record.
   bool begun() const { return events_.begun(); }
-  // As read_run(), of the events so far.
+  // Returns read_run()'s object for the events so far.
   nlohmann::json record() const;
-  // The record's "status", by the clock.
+  // Returns the record's present "status".
   nlohmann::json status() const;
-  // What is wrong with the files; they are then not read on until they are replaced.
+  // Error in the files, if any; they are then not read until they are replaced.
   const std::optional<Error>& error() const { return error_; }
-  // Errors: that; missing_input, or bad_data without a "start", where the run has not begun.
+  // Throws error(), if any; Error: missing_input for a missing file, bad_data if there is no
+  // "start".
   void require_begun() const;
   const std::string& name() const { return config_["name"].get_ref<const std::string&>(); }
 
@@ -46,23 +47,24 @@ class RunFollower {
   nlohmann::json config_ = {{"name", ""}};
   std::optional<MetricsReader> reader_;
   RunEvents events_;
-  bool behind_ = false;  // the last call ended at its limit
+  bool behind_ = false;  // the last call stopped at its limit
   std::uint64_t bytes_ = 0;
   std::optional<Error> error_;
-  std::optional<Error> missing_;  // a file that is not there
+  std::optional<Error> missing_;  // error about a missing file
 };
 
-// Reads both files, of what the run has written so far → an object:
-//   "name" (RUN_ID), "path", "settings" and "origins" by name, "versions", "device" of config.json;
-//   "train", "phases", "val": tables by step (ThinnedTable), each with "step", "ms" of training and
-//     "tokens" trained on, thinned to some thousand rows;
-//   "marks": [{"event", "step", "ms", "tokens", ...}], events at a step; "warnings"; "final",
-//     "artifact": events, all in order; of each kind the first and the last hundred;
-//   "counts": how many of these there were, by event;
+// Reads both files as far as they are written. Returns an object:
+//   "name" (RUN_ID), "path", "settings" and "origins" by name, "versions", "device" from
+//   config.json; "train", "phases", "val": tables by step (ThinnedTable), each with "step",
+//   training "ms" and "tokens",
+//     thinned to some thousand rows;
+//   "marks": [{"event", "step", "ms", "tokens", ...}], events at a step; "warning", "final",
+//     "artifact": lists of events in order, the first and the last hundred of each kind;
+//   "counts": number of these events, by name;
 //   "start", "data", "first_step", "closing", "memory": the last event of that name, if any;
-//   "exit": that event, where it is the last of all;
-//   "status": what the run does now, as RunStatus::as_json() says.
-// Errors: missing_input, io; bad_data, naming file and line.
+//   "exit": the event of that name, if it is the last of all events;
+//   "status": the run's present state, RunStatus::as_json().
+// Throws Error: missing_input, io; bad_data, naming file and line.
 nlohmann::json read_run(const RunPath& path);
 
 }  // namespace tg

@@ -1,5 +1,5 @@
 #pragma once
-// What a run's config.json says, in the form that the page draws.
+// The fields of a run's config.json, in the form that the page shows.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,11 +11,11 @@ struct RunPath {
   std::string config;   // config.json
 };
 
-// The fields of config.json (read_run() lists them), and "path". Errors: missing_input, io;
-// bad_data, naming the file.
+// Returns the fields of config.json that read_run() lists, and "path". Throws Error: missing_input,
+// io; bad_data, naming the file.
 nlohmann::json read_run_config(const RunPath& path);
 
-// Runs (objects of read_run()) of the same name are called by their files.
+// Renames runs (read_run()'s objects) that share a name to their paths.
 void tell_apart(nlohmann::json& runs);
 
 }  // namespace tg

@@ -17,14 +17,14 @@ double seconds(const json& event, const char* name) {
   return found != event.end() && found->is_number() ? found->get<double>() / 1000 : 0;
 }
 
-// At least a minute: "3 min", "5 h", "12 days".
+// Formats a duration of at least a minute: "3 min", "5 h", "12 days".
 std::string duration(double s) {
   const auto minutes = static_cast<std::int64_t>(s / 60), hours = minutes / 60;
   if (hours < 2) return fmt::format("{} min", minutes);
   return hours < 48 ? fmt::format("{} h", hours) : fmt::format("{} days", hours / 24);
 }
 
-// Longer than that without a line is not as usual.
+// Returns the seconds without a line after which a run counts as silent.
 double patience_s(double longest_s) {
   return std::max(60.0, 3 * longest_s);
 }
@@ -33,7 +33,7 @@ double patience_s(double longest_s) {
 
 void RunStatus::add(const json& event) {
   const auto& name = event["event"].get_ref<const std::string&>();
-  exit_ = name == RunEnded::kEvent.name ? event : json();  // a run that goes on has not ended
+  exit_ = name == RunEnded::kEvent.name ? event : json();  // a resumed run has not ended
   if (name == StepEnded::kEvent.name) {
     const double ms = 1000 * seconds(event, "train_time_ms");
     if (steps_) longest_s_ = std::max(longest_s_, (ms - last_ms_) / 1000);

@@ -1,5 +1,5 @@
 #pragma once
-// What a run does, as far as its events and their silence tell.
+// State of a run, inferred from its events and their timing.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -7,7 +7,7 @@ namespace tg {
 
 class RunStatus {
  public:
-  // The next event.
+  // Adds the next event.
   void add(const nlohmann::json& event);
 
   // Returns {"kind", "text"} for a file that was last written to `quiet_s` ago: the kind is
@@ -15,7 +15,7 @@ class RunStatus {
   // other than 0), or "silent", if one of the first three is quiet for unusually long; the text is
   // "stopped at step 40, exit 75" or "training, no line for 3 min".
   nlohmann::json as_json(double quiet_s) const;
-  // The event `exit`, where nothing followed it; null: none.
+  // Returns the event `exit` if it is the last event; else null.
   const nlohmann::json& exit() const { return exit_; }
 
  private:
@@ -24,7 +24,7 @@ class RunStatus {
   nlohmann::json exit_;
   std::int64_t step_ = 0;
   double last_ms_ = 0;
-  double longest_s_ = 0;  // of a step or a validation so far
+  double longest_s_ = 0;  // longest step or validation so far
   bool steps_ = false, closing_ = false;
 };
 

@@ -13,12 +13,12 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// The `most` that were written to last, in the order of `paths`.
+// Keeps the `most` paths that were written to last, in their order.
 void keep_newest(std::vector<RunPath>& paths, std::size_t most) {
   if (paths.size() <= most) return;
   std::vector<fs::file_time_type> times, sorted;
   for (const auto& path : paths) {
-    std::error_code ignored;  // of a file that is gone: the oldest time
+    std::error_code ignored;  // a removed file gets the oldest time
     times.push_back(fs::last_write_time(path.metrics, ignored));
   }
   sorted = times;
@@ -47,7 +47,7 @@ void ServedRuns::find_runs() {
   }
 }
 
-// Runs of the same RUN_ID are called by their files, as in tell_apart().
+// Names runs by RUN_ID, or by path if they share it, as tell_apart() does.
 void ServedRuns::name_runs() {
   std::map<std::string, int> count;
   for (const auto& run : runs_) ++count[run.follower.name()];

@@ -1,5 +1,5 @@
 #pragma once
-// Runs that a browser follows while they train.
+// Serves runs to a browser while they train.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,17 +14,18 @@ namespace tg {
 
 class ServedRuns {
  public:
-  // `find` lists the runs there are, again at every call below: new ones are followed too, and of
-  // more than kMost those that were written to last. Errors of `find` pass.
+  // `find` lists the existing runs; every call below calls it again, so new runs are followed too.
+  // Of more than kMost runs, follows the ones written to last. Exceptions of `find` pass through.
   explicit ServedRuns(std::function<std::vector<RunPath>()> find) : find_(std::move(find)) {}
 
-  // Each reads what the runs have appended, at most kMostBytes and what is left the next time.
-  // The report of the runs, which asks for changes() while it is shown.
+  // Each function reads the appended events, at most kMostBytes a call.
+
+  // Returns the report of the runs, a page that polls changes().
   std::string page();
-  // What has changed since an answer of that "version" (0: everything), as JSON:
+  // Returns the changes since the answer with that "version" (0: everything), as JSON:
   //   "version"; "reading": there is more to read; "left_out": runs beyond kMost;
-  //   "paths", "statuses": of all runs, in order; "runs": objects of read_run() that changed, each
-  //   all of it;
+  //   "paths", "statuses": of all runs, in order; "runs": the complete read_run() objects that
+  //   changed;
   //   "errors": [{"path", "text"}].
   std::string changes(std::uint64_t since);
 
@@ -36,8 +37,8 @@ class ServedRuns {
     explicit Run(const RunPath& files) : path(files.metrics), follower(files) {}
     std::string path;  // metrics.jsonl
     RunFollower follower;
-    std::string name = {};      // as it was last sent
-    std::uint64_t version = 0;  // of its last change
+    std::string name = {};      // as last sent
+    std::uint64_t version = 0;  // version of the last change
   };
 
   void update();

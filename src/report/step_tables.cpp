@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// NaN where there is none.
+// Returns the number of that name; NaN if it is absent or null.
 double number(const json& event, const char* name) {
   const auto found = event.find(name);
   return found == event.end() || found->is_null() ? std::nan("") : found->get<double>();
@@ -23,16 +23,16 @@ double number_or_0(const json& event, const char* name) {
   return std::isnan(value) ? 0 : value;
 }
 
-// Where the run was at the end of a step: {training time in ms, tokens}, of the rows of `train`
-// that were kept, and linear between them; {0, 0} before all.
+// Returns {training time in ms, tokens} at the end of a step, interpolated linearly between the
+// kept `rows` of the table "train"; {0, 0} before the first.
 std::pair<double, double> position_at(double step, const std::vector<Row>& rows) {
-  const auto behind =
+  const auto after =
       std::ranges::upper_bound(rows, step, {}, [](const Row& row) { return row[0]; });
-  if (behind == rows.begin()) return {0, 0};
-  const Row& before = *(behind - 1);
-  if (behind == rows.end() || before[0] == step) return {before[1], before[2]};
-  const double share = (step - before[0]) / ((*behind)[0] - before[0]);
-  return {std::lerp(before[1], (*behind)[1], share), std::lerp(before[2], (*behind)[2], share)};
+  if (after == rows.begin()) return {0, 0};
+  const Row& before = *(after - 1);
+  if (after == rows.end() || before[0] == step) return {before[1], before[2]};
+  const double fraction = (step - before[0]) / ((*after)[0] - before[0]);
+  return {std::lerp(before[1], (*after)[1], fraction), std::lerp(before[2], (*after)[2], fraction)};
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The tables of a run that grow with its steps.
+// Tables of a run with a row per step or validation.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,34 +11,34 @@ namespace tg {
 
 class StepTables {
  public:
-  // Takes from the event `start` the defaults of fields that the steps' events may lack.
+  // Takes defaults of fields that older step events lack from the event `start`.
   void set_defaults(const nlohmann::json& start);
-  // Adds the timing of the next `train` event.
+  // Keeps the event `timing` for the next `train` event.
   void add_timing(const nlohmann::json& event) { timing_ = event; }
-  // Errors: bad_data, beginning with `place` (a step that is not above the one before).
+  // Throws Error(bad_data), beginning with `place`, if the step does not exceed the previous one.
   void add_train(const nlohmann::json& event, const std::string& place);
   void add_val(const nlohmann::json& event);
 
-  // The tables "train", "phases" and "val" as read_run() describes them, and of each of the events
-  // run["marks"] its "ms" and "tokens".
+  // Writes the tables "train", "phases" and "val" that read_run() describes, and the "ms" and
+  // "tokens" of the events run["marks"].
   void write_to(nlohmann::json& run) const;
 
  private:
-  // Exponential mean over some 20 steps, in which the first ones have no more weight than others.
+  // Exponential moving average over some 20 steps, bias-corrected.
   class SmoothLoss {
    public:
-    double add(double loss);  // → the mean so far; NaN where there was no number yet
+    double add(double loss);  // returns the average so far; NaN before the first number
 
    private:
     double sum_ = 0, weight_ = 0;
   };
 
-  // More than a picture has pixels.
+  // Parts per table; more than a plot has pixels.
   static constexpr std::size_t kParts = 1000;
 
   double tokens_per_step_ = 0, flops_per_token_ = 0;
   std::int64_t last_step_ = 0;
-  double last_ms_ = 0, last_tokens_ = 0;  // at the end of that step
+  double last_ms_ = 0, last_tokens_ = 0;  // at the end of last_step_
   SmoothLoss smooth_loss_;
   std::optional<nlohmann::json> timing_;
   ThinnedTable train_ = {{{"step"},

@@ -7,21 +7,22 @@
 namespace tg {
 namespace {
 
-// `name_of(i)` of each column i.
+// `name_of(i)`: name of column i.
 template <class NameOf>
 nlohmann::json table_json(std::size_t columns, NameOf&& name_of, const std::vector<Row>& rows,
-                          std::size_t rows_of_all) {
+                          std::size_t added_rows) {
   nlohmann::json object = nlohmann::json::object();
   for (std::size_t i = 0; i < columns; ++i) {
     auto& values = object[name_of(i)] = nlohmann::json::array();
     for (const auto& row : rows) values.push_back(row[i]);
   }
-  return {{"rows", rows_of_all}, {"columns", std::move(object)}};
+  return {{"rows", added_rows}, {"columns", std::move(object)}};
 }
 
 }  // namespace
 
-// Extremes of a part are among the extremes of what was added to it before.
+// Removing the other rows early is exact: a part's later extremes are among its present extremes
+// and later rows.
 void ThinnedTable::keep_extremes(Part& part) const {
   std::vector<bool> is_kept(part.size());
   for (std::size_t column = 0; column < columns_.size(); ++column) {

@@ -1,6 +1,6 @@
 #pragma once
-// Numbers by step, thinned as they come to what a picture shows: memory and result are bounded,
-// however many rows there are.
+// Tables by step that are thinned to a plot's resolution as rows are added: memory and output are
+// bounded, however many rows there are.
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace tg {
 
-// A number for each column; NaN: there is none.
+// A number for each column; NaN: missing.
 using Row = std::vector<double>;
 
-// Rows in parts of equal length, as many as `most` (even); before there is one more, each two
-// neighbours become one.
+// Rows in at most `most` (even) parts of equal length. When another part is needed, each two
+// neighbours are merged.
 template <class Part>
 class Parts {
  public:
   explicit Parts(std::size_t most) : most_(most) {}
 
-  // The part that the next row belongs to. merge(Part&, Part&&) takes the second into the first.
+  // Returns the part of the next row. merge(Part&, Part&&) merges the second part into the first.
   template <class Merge>
   Part& of_next_row(Merge&& merge) {
     if (rows_ % length_ == 0) {
@@ -48,8 +48,8 @@ class Parts {
   std::vector<Part> parts_;
 };
 
-// Keeps of each part the rows with the least, the greatest and the first missing number of every
-// column with `extremes`; the first and the last row; all of at most `parts` rows.
+// Keeps the first and the last row and, in each part, the rows with the minimum, the maximum and
+// the first missing number of every column with `extremes`; all rows up to `parts` rows.
 class ThinnedTable {
  public:
   struct Column {
@@ -60,9 +60,9 @@ class ThinnedTable {
       : columns_(std::move(columns)), parts_(parts) {}
 
   void add_row(Row row);
-  std::size_t rows() const { return parts_.rows(); }  // that were added
-  std::vector<Row> kept() const;                      // in their order
-  // {"rows": that were added, "columns": {NAME: [number or null of each of these rows, ...]}}
+  std::size_t rows() const { return parts_.rows(); }  // number of added rows
+  std::vector<Row> kept() const;                      // kept rows, in order
+  // Returns {"rows": added rows, "columns": {NAME: [number or null of each row of `kept`, ...]}}.
   nlohmann::json json(const std::vector<Row>& kept) const;
 
  private:
@@ -78,8 +78,7 @@ class ThinnedTable {
   NumberedRow first_, last_;
 };
 
-// Keeps of each part the mean of every column, without missing numbers; all of at most `parts`
-// rows.
+// Keeps each part's mean of every column, without missing numbers; all rows up to `parts` rows.
 class AveragedTable {
  public:
   AveragedTable(std::vector<std::string> columns, std::size_t parts)
@@ -87,14 +86,14 @@ class AveragedTable {
 
   void add_row(const Row& row);
   std::size_t rows() const { return parts_.rows(); }
-  nlohmann::json json() const;  // as ThinnedTable's
+  nlohmann::json json() const;  // in ThinnedTable's form
 
  private:
   struct Mean {
     double sum = 0;
     std::size_t count = 0;
   };
-  using Part = std::vector<Mean>;  // of each column
+  using Part = std::vector<Mean>;  // by column
 
   std::vector<std::string> columns_;
   Parts<Part> parts_;

@@ -11,7 +11,7 @@
 namespace tg {
 namespace {
 
-constexpr std::size_t kDotColumns = 2, kDotRows = 4;  // of a character
+constexpr std::size_t kDotColumns = 2, kDotRows = 4;  // dots per character
 
 constexpr std::size_t kLabel = 8;
 
@@ -28,10 +28,10 @@ std::string label_of(double value) {
 struct Scale {
   double low, high;
 
-  // 0 for high, rows - 1 for low.
+  // Returns 0 for high, rows - 1 for low.
   std::size_t row_of(double y, std::size_t rows) const {
-    const double share = high > low ? (high - std::clamp(y, low, high)) / (high - low) : 0.5;
-    return static_cast<std::size_t>(std::lround(share * static_cast<double>(rows - 1)));
+    const double fraction = high > low ? (high - std::clamp(y, low, high)) / (high - low) : 0.5;
+    return static_cast<std::size_t>(std::lround(fraction * static_cast<double>(rows - 1)));
   }
 };
 
@@ -42,29 +42,30 @@ std::optional<Scale> scale_of(std::vector<double> y) {
   return Scale{y.front(), y[((y.size() - 1) * 99 + 99) / 100]};
 }
 
-// Straight lines over the NaNs between two values.
+// Interpolates NaNs between two values linearly.
 void interpolate(std::vector<double>& y) {
   std::optional<std::size_t> before;
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (!std::isfinite(y[i])) continue;
     for (auto j = before.value_or(i) + 1; j < i; ++j) {
-      const double share = static_cast<double>(j - *before) / static_cast<double>(i - *before);
-      y[j] = std::lerp(y[*before], y[i], share);
+      const double fraction = static_cast<double>(j - *before) / static_cast<double>(i - *before);
+      y[j] = std::lerp(y[*before], y[i], fraction);
     }
     before = i;
   }
 }
 
-// The mean of the values in each of so many equal parts of x; between them, straight lines.
+// Returns the mean of y in each of `columns` equal intervals of x; empty intervals are
+// interpolated.
 std::vector<double> means_of_columns(const std::vector<double>& x, const std::vector<double>& y,
                                      std::size_t columns) {
   const double width = std::max(x.back() - x.front(), 1e-9);
   std::vector<double> sums(columns), counts(columns);
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!std::isfinite(y[i])) continue;
-    const double share = (x[i] - x.front()) / width;
+    const double fraction = (x[i] - x.front()) / width;
     const auto column =
-        std::min(static_cast<std::size_t>(share * static_cast<double>(columns)), columns - 1);
+        std::min(static_cast<std::size_t>(fraction * static_cast<double>(columns)), columns - 1);
     sums[column] += y[i];
     counts[column] += 1;
   }
@@ -81,7 +82,7 @@ class Dots {
   std::size_t rows() const { return rows_ * kDotRows; }
 
   void set(std::size_t x, std::size_t y) {
-    // Unicode numbers the dots of a cell by columns of three, then the last row.
+    // Unicode's order of a cell's dots: columns of three, then the last row.
     constexpr unsigned char kBits[kDotRows][kDotColumns] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     bits_[y / kDotRows * columns_ + x / kDotColumns] |= kBits[y % kDotRows][x % kDotColumns];
@@ -98,7 +99,7 @@ class Dots {
   std::vector<unsigned char> bits_;
 };
 
-// Each value is joined to the one before by a vertical stroke.
+// Draws the values; a vertical line joins each to the previous one.
 void draw(const std::vector<double>& y, const Scale& scale, Dots& dots) {
   std::optional<std::size_t> before;
   for (std::size_t x = 0; x < y.size(); ++x) {

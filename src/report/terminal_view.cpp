@@ -18,9 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLabel = 10;       // of the chart, at its left
-constexpr std::size_t kExitLines = 3;    // of the message of an error, at most
-constexpr std::size_t kOtherLines = 10;  // with these and the cursor's, besides the chart's rows
+constexpr std::size_t kLabel = 10;     // width of the chart's label
+constexpr std::size_t kExitLines = 3;  // most lines of the exit's message
+constexpr std::size_t kOtherLines =
+    10;  // lines besides the chart, including kExitLines and the cursor's
 constexpr std::size_t kMostChart = 16;
 
 std::vector<double> column(const json& run, const char* table, const char* name) {
@@ -45,7 +46,7 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// At most so many bytes of a line, which may hold text of a file; no character is cut.
+// Returns at most `columns` bytes of a line, escaped, without splitting a character.
 std::string fitted(const std::string& line, std::size_t columns) {
   const auto text = escaped(line, line.size());
   if (text.size() <= columns) return text;
@@ -96,7 +97,8 @@ double planned_tokens(const json& run) {
   return setting(run, "ITERATIONS") * run["start"]["tokens_per_step"].get<double>();
 }
 
-// Training time that is left: of the tokens at the present rate, or of the clock if that is less.
+// Returns the training time left: of the planned tokens at the present rate, or until the
+// wall-clock limit if that is less.
 double seconds_left(const json& run, double tokens, double ms, double rate) {
   double left = (planned_tokens(run) - tokens) / rate;
   const double cap = setting(run, "MAX_WALLCLOCK_SECONDS");
@@ -104,7 +106,7 @@ double seconds_left(const json& run, double tokens, double ms, double rate) {
   return left;
 }
 
-// The mean over the last tenth of the rows that are shown.
+// Returns the mean over the last tenth of the rows.
 double recent(const std::vector<double>& values) {
   const auto count =
       std::max<std::size_t>(values.size() / 10, std::min<std::size_t>(values.size(), 5));
@@ -128,7 +130,7 @@ std::string state(const json& run) {
   return text;
 }
 
-// The stage that began last; empty in the first one.
+// Returns a text about the stage that began last; empty in the first stage.
 std::string stage(const json& run) {
   std::string text;
   for (const auto& mark : run.value("marks", json::array())) {
@@ -151,7 +153,7 @@ std::string losses(const json& run) {
   return text;
 }
 
-// Shares of a step; empty without the timing breakdown.
+// Returns each phase's percentage of a step; empty without the timing breakdown.
 std::string phases(const json& run) {
   std::string text;
   double all = 0;
@@ -178,7 +180,7 @@ std::string warnings(const json& run) {
   return fmt::format("{} warning{}, the last: {}", count, count == 1 ? "" : "s", text);
 }
 
-// Why the run stopped; empty where it did not.
+// Returns why the run stopped; empty if it did not.
 std::string exit_text(const json& run) {
   const auto exit = run.find("exit");
   if (exit == run.end()) return "";

@@ -5,9 +5,9 @@
 
 namespace tg {
 
-// A run of read_run() as text for a terminal of so many characters: what it does, how far it is,
-// its losses as a curve, rate, time left while it trains, phases, its last warning, and why it
-// stopped. Lines end with '\n'.
+// Returns a view of a run, read_run()'s object, for a terminal of that size: its state and
+// progress, its losses as a curve, rate, time left while it trains, phases, last warning, and why
+// it stopped. Lines end with '\n'.
 std::string terminal_view(const nlohmann::json& run, std::size_t columns, std::size_t rows);
 
 }  // namespace tg

@@ -1,4 +1,4 @@
-// The phases of a step, stacked.
+// Stacked plot of a step's phases.
 const phases = [
   ["data_wait", "waiting for tokens"], ["forward", "forward"], ["backward", "backward"],
   ["grad_clip", "reduce, clip"], ["optimizer", "optimizer"], ["other", "other"],
@@ -30,7 +30,7 @@ const bandsContent = (run) => {
     },
     table: () => {
       const columns = run.phases.columns;
-      return table(["step", ...phases.map(([, name]) => `${name}, ms`), "of it collectives, ms"],
+      return table(["step", ...phases.map(([, name]) => `${name}, ms`), "collectives (included), ms"],
         someRows(columns.step.length).map((row) =>
           [whole(columns.step[row]), ...phases.map(([column]) => fixed(columns[column][row], 2)), fixed(columns.comm[row], 2)]),
         `Phases of ${run.name}: ${columns.step.length} means over ${whole(run.phases.rows)} steps`);

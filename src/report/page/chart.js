@@ -1,4 +1,4 @@
-// A picture: axes, what `draw` puts between them, a cursor that reads values, a table below.
+// A plot: axes, curves, a cursor that reads values, and a table below.
 const frameOf = (width, wide) => ({
   width, height: Math.round(Math.max(190, Math.min(wide ? 320 : 260, width * 0.55))),
   left: 54, right: 12, top: 10, bottom: 40,
@@ -20,7 +20,7 @@ const axesOf = (frame, x, y, xText, yText, xLabel) => {
   return group;
 };
 
-// Checkpoints are ticks at the bottom; everything else is a line from top to bottom.
+// Draws events: checkpoints as triangles at the bottom, others as vertical lines.
 const drawMarks = (frame, x, marks) => svg("g", {}, marks.map((mark) => {
   const at = x.at(mark.x), bottom = frame.height - frame.bottom, small = mark.kind === "checkpoint";
   return svg("path", {
@@ -30,7 +30,7 @@ const drawMarks = (frame, x, marks) => svg("g", {}, marks.map((mark) => {
   }, svg("title", {}, mark.title));
 }));
 
-// A line; missing numbers interrupt it.
+// Returns the path of a line, interrupted at missing numbers.
 const linePath = (xs, ys, x, y) => {
   let path = "", pen = "M";
   xs.forEach((value, i) => {
@@ -41,20 +41,20 @@ const linePath = (xs, ys, x, y) => {
   return path;
 };
 
-// Reads values at the pointer, or at the keyboard's cursor; `cursor` keeps the value that it is at, and of which axis.
+// Shows values at the pointer or the keyboard's cursor. `cursor` keeps its position: a value and its axis.
 const addCursor = (plot, drawing, frame, x, domain, output, read, cursor) => {
   const line = svg("line", { class: "cursor", y1: frame.top, y2: frame.height - frame.bottom });
   drawing.append(line);
-  const shareOf = (value) => (domain[1] > domain[0] ? (value - domain[0]) / (domain[1] - domain[0]) : 0);
-  const show = (share) => {
-    const value = domain[0] + Math.max(0, Math.min(1, share)) * (domain[1] - domain[0]), at = x.at(value);
+  const fractionOf = (value) => (domain[1] > domain[0] ? (value - domain[0]) / (domain[1] - domain[0]) : 0);
+  const show = (fraction) => {
+    const value = domain[0] + Math.max(0, Math.min(1, fraction)) * (domain[1] - domain[0]), at = x.at(value);
     Object.assign(cursor, { value, axis: view.axis });
     line.setAttribute("x1", at);
     line.setAttribute("x2", at);
     line.style.visibility = "visible";
     output.textContent = read(value);
   };
-  // In the drawing's own units: it is scaled when the page becomes narrower without a resize.
+  // Pointer position in the drawing's units: CSS may scale the drawing without a resize event.
   const pixel = (event) => {
     const box = drawing.getBoundingClientRect();
     return ((event.clientX - box.left) * frame.width) / box.width;
@@ -62,17 +62,17 @@ const addCursor = (plot, drawing, frame, x, domain, output, read, cursor) => {
   plot.onpointermove = (event) =>
     show((pixel(event) - frame.left) / (frame.width - frame.left - frame.right));
   plot.onkeydown = (event) => {
-    const share = cursor.axis === view.axis ? shareOf(cursor.value) : 0;
-    const to = { ArrowLeft: share - 0.01, ArrowRight: share + 0.01, Home: 0, End: 1 }[event.key];
+    const fraction = cursor.axis === view.axis ? fractionOf(cursor.value) : 0;
+    const to = { ArrowLeft: fraction - 0.01, ArrowRight: fraction + 0.01, Home: 0, End: 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     show(to);
   };
-  if (cursor.axis === view.axis) show(shareOf(cursor.value));
+  if (cursor.axis === view.axis) show(fractionOf(cursor.value));
 };
 
-// spec: {title, note, wide, tickText, content()}. content() → {label, xs, range, log, paint(x, y) → nodes,
-// read(value) → text, table() → node}, or null where there is nothing to draw.
+// spec: {title, note, wide, tickText, content()}. content() returns {label, xs, range, log, paint(x, y) → nodes,
+// read(value) → text, table() → node}, or null if there is nothing to plot.
 const picture = (spec) => {
   const id = `picture-${spec.title.replace(/\W+/g, "-")}`;
   const plot = element("div", { class: "plot", tabindex: 0, role: "group", "aria-label": `${spec.title}: arrow keys read values` });

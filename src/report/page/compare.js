@@ -1,4 +1,4 @@
-// Several runs: the settings in which they differ, and how soon each reached a loss.
+// Comparison of several runs: settings that differ, and time to a loss.
 const settingText = (value) => (value === undefined ? "—" : Array.isArray(value) ? value.join(",") : String(value));
 const settingNames = () => [...new Set(runs.flatMap((run) => Object.keys(run.settings)))].sort();
 const ofOneRun = new Set(["RUN_ID", "OUTPUT_DIR"]);
@@ -12,18 +12,18 @@ const settingDifferences = () => {
     names.map((name) => [name, ...runs.map((run) => settingText(run.settings[name]))]), "Settings that differ");
 };
 
-// Where a curve first is at or below a value, between its points; null where it never is.
+// Returns the interpolated position where a curve is first at or below a value; null if it never is.
 const crossing = (run, part, column, value) => {
   const columns = run[part].columns, ys = columns[column];
   const row = ys.findIndex((y) => isNumber(y) && y <= value);
   if (row < 0) return null;
   const before = row > 0 && isNumber(ys[row - 1]) ? row - 1 : row;
-  const share = before === row ? 0 : (ys[before] - value) / (ys[before] - ys[row]);
-  const at = (name) => columns[name][before] + share * (columns[name][row] - columns[name][before]);
+  const fraction = before === row ? 0 : (ys[before] - value) / (ys[before] - ys[row]);
+  const at = (name) => columns[name][before] + fraction * (columns[name][row] - columns[name][before]);
   return { step: at("step"), tokens: at("tokens"), ms: at("ms") };
 };
 
-// Round values from where all runs have begun to the best that any has reached.
+// Returns round loss values that at least one run has reached: from the lowest first loss to the best loss.
 const losses = (part, column) => {
   const ranges = runs.map((run) => extent(run[part].columns[column] ?? [])).filter((range) => range !== null);
   if (ranges.length < 2) return [];

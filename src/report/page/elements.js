@@ -1,4 +1,4 @@
-// HTML and SVG elements. Text of the runs gets in as text nodes and attributes alone.
+// HTML and SVG elements. Text of the runs is inserted as text nodes and attributes only.
 const fill = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children.flat().filter((child) => child !== null));
@@ -8,7 +8,7 @@ const element = (name, attributes = {}, ...children) => fill(document.createElem
 const svg = (name, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
-// rows: of cells, each a text or an element; the first of a row is its head.
+// rows: lists of cells, each a text or an element; a row's first cell is its header.
 const table = (head, rows, caption) => {
   const cell = (content, i) => i === 0
     ? element("th", { scope: "row" }, content)
@@ -20,7 +20,7 @@ const table = (head, rows, caption) => {
       element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell))))));
 };
 
-// A <details> whose content is made when it is opened; open again where one of the same key was.
+// A <details> whose content is created when it is opened. Stays open when it is replaced by one with the same key.
 const opened = new Set();
 const folded = (title, key, make) => {
   const box = element("details", { "data-key": key }, element("summary", {}, title));
@@ -36,7 +36,7 @@ const folded = (title, key, make) => {
   return box;
 };
 
-// Makes parts of the page anew; scrolling and focus stay where they were.
+// Runs `change`, which replaces parts of the page; keeps scroll positions and focus.
 const keyOf = (node) => node.closest("details")?.dataset.key ?? node.getAttribute("aria-label");
 const keepingPlace = (change) => {
   const scrolled = () => [...document.querySelectorAll(".scroll")];

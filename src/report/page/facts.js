@@ -1,4 +1,4 @@
-// What happened, and the settings, versions and machine of each run.
+// Events, settings, versions and machine of each run.
 const warningText = (warning) => {
   if (warning.text) return warning.text;
   if (warning.kind === "stall") {

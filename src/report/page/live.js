@@ -1,4 +1,4 @@
-// Follows the runs of a server, at most a tenth of the time, and not while the user selects text.
+// Polls the server for changes of the runs, at most a tenth of the time, and not while the user selects text.
 const follow = () => {
   const token = new URLSearchParams(location.search).get("token");
   const known = new Map(runs.map((run) => [run.path, run]));
@@ -32,7 +32,7 @@ const follow = () => {
     show();
     tell(state);
   };
-  // → the milliseconds until the next time; nothing: never.
+  // Returns the milliseconds until the next poll; undefined: stop polling.
   const ask = async () => {
     if (document.hidden || pressed || !getSelection().isCollapsed) return 1000;
     const began = performance.now();

@@ -1,4 +1,4 @@
-// Numbers as text; a missing one is a dash.
+// Numbers as text; a missing number is a dash.
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const written = (value, text) => (isNumber(value) ? text(value) : "—");
 const digits = (value, most) => value.toLocaleString("en", { maximumFractionDigits: most });

@@ -1,6 +1,6 @@
-// Which pictures there are, and what they show.
+// The plots of the page.
 
-// So many rows that a table stays readable, evenly from 0 to count - 1.
+// Returns at most `most` row indices, evenly spaced from 0 to count - 1, so that a table stays readable.
 const someRows = (count, most = 200) =>
   Array.from({ length: Math.min(count, most) }, (_, i) => (count <= most ? i : Math.round((i * (count - 1)) / (most - 1))));
 
@@ -12,7 +12,7 @@ const seriesTable = (title, series, yText) => () => {
     `${title}: ${series.map((line) => `${Math.min(line.xs.length, most)} of ${whole(line.rows ?? line.xs.length)}`).join(", ")} points`);
 };
 
-// lines() → [{name, color, dash, xs, ys, thin}]; thin ones are not read or listed.
+// lines() returns [{name, color, dash, xs, ys, thin}]; the cursor and the table leave out thin lines.
 const linesPicture = ({ title, note, lines, yText, tickText, zero, log, wide }) => picture({
   title, note, tickText, wide,
   content: () => {
@@ -46,7 +46,7 @@ const mfu = (run, rate) => (isNumber(rate) && run.start.peak_flops
 const mfuLines = () =>
   seriesOf("train", "flops_per_s").map((line) => ({ ...line, ys: line.ys.map((rate) => mfu(line.run, rate)) }));
 
-// One that has nothing to draw is hidden.
+// A plot without content is hidden.
 const curves = [
   linesPicture({
     title: "Training loss", wide: true, yText: loss, log: true,
@@ -61,7 +61,7 @@ const curves = [
   linesPicture({ title: "MFU", lines: mfuLines, yText: percent, tickText: percent, zero: true }),
   columnPicture("Waiting for tokens, ms a step", "train", "data_wait_ms", { yText: short, zero: true }),
 ];
-const phasePictures = new Map();  // by run and title
+const phasePictures = new Map();  // by path and title
 const phasePicture = ({ path, name }) => {
   const title = runs.length > 1 ? `Phases of a step, ms: ${name}` : "Phases of a step, ms", key = `${path} ${title}`;
   if (!phasePictures.has(key)) {

@@ -1,4 +1,4 @@
-// A number's place on an axis, and the axis' round numbers.
+// Scales of axes: positions of numbers, and ticks at round numbers.
 const extent = (values) => {
   let least = Infinity, most = -Infinity;
   for (const value of values) {
@@ -15,7 +15,7 @@ const roundTicks = ([from, to], count) => {
   for (let i = Math.ceil(from / step - 1e-9); i * step <= to + 1e-9 * step; ++i) ticks.push(Number((i * step).toPrecision(12)));
   return ticks;
 };
-// Powers of ten with twice and five times them or, over more than three decades, without.
+// Ticks at 1, 2 and 5 times powers of ten; over more than three decades at powers of ten alone.
 const logarithmicTicks = ([from, to]) => {
   const factors = to / from > 1000 ? [1] : [1, 2, 5], ticks = [];
   for (let e = Math.floor(Math.log10(from)); 10 ** e <= to; ++e) {
@@ -23,7 +23,7 @@ const logarithmicTicks = ([from, to]) => {
   }
   return ticks.filter((tick) => tick >= from * (1 - 1e-9) && tick <= to * (1 + 1e-9));
 };
-// → {at: value → pixel, ticks}; `range` pixels for `domain`, which is widened where it is empty.
+// Returns {at: value → pixel, ticks}, which maps `domain`, widened if it is empty, to `range` in pixels.
 const scale = (domain, range, count, logarithmic) => {
   let [from, to] = domain;
   if (from === to) [from, to] = from === 0 ? [0, 1] : [from - Math.abs(from) / 20, to + Math.abs(to) / 20];

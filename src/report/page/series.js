@@ -1,8 +1,8 @@
-// The runs, what of them is shown, and their numbers as series for the pictures.
+// The runs, their visibility, and their numbers as series for the plots.
 const given = JSON.parse(document.getElementById("runs").textContent);
-const live = Array.isArray(given) ? null : given;  // of a server, which has more
+const live = Array.isArray(given) ? null : given;  // from a server, which sends changes
 const runs = [];
-// What shows a run, by its path: that outlives its numbers.
+// Look of a run, by path: it persists when the run's numbers are replaced.
 const looks = new Map();
 const lookOf = (path) => {
   const i = looks.size;
@@ -17,25 +17,25 @@ const setRuns = (list) => {
 };
 setRuns(live === null ? given : live.runs);
 const axes = {
-  step: { label: "steps", values: (columns) => columns.step, of: (place) => place.step, text: whole },
-  tokens: { label: "tokens", values: (columns) => columns.tokens, of: (place) => place.tokens, text: short },
+  step: { label: "steps", values: (columns) => columns.step, at: (place) => place.step, text: whole },
+  tokens: { label: "tokens", values: (columns) => columns.tokens, at: (place) => place.tokens, text: short },
   seconds: {
     label: "seconds of training", values: (columns) => columns.ms.map((ms) => ms / 1000),
-    of: (place) => place.ms / 1000, text: (x) => written(x, (s) => digits(s, s < 10 ? 2 : s < 100 ? 1 : 0)),
+    at: (place) => place.ms / 1000, text: (x) => written(x, (s) => digits(s, s < 10 ? 2 : s < 100 ? 1 : 0)),
   },
 };
 const view = { axis: axes.step, raw: true };
 const shownRuns = () => runs.filter((run) => run.look.shown);
 const hasNumbers = (run, part, column) => (run[part].columns[column] ?? []).some(isNumber);
 
-// A line for each shown run that has the column.
+// Returns a line for each shown run that has the column.
 const seriesOf = (part, column, more = {}) =>
   shownRuns().filter((run) => hasNumbers(run, part, column)).map((run) => ({
     run, name: run.name, color: run.look.color, dash: run.look.dash,
     xs: view.axis.values(run[part].columns), ys: run[part].columns[column], ...more,
   }));
 
-// The index of the number nearest to x among ascending xs.
+// Returns the index of the number nearest to x in ascending xs.
 const nearest = (xs, x) => {
   let low = 0, high = xs.length - 1;
   while (low < high) {
@@ -45,12 +45,12 @@ const nearest = (xs, x) => {
   return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
 };
 
-// What happened at a step, as lines in the pictures.
+// Events at a step, as marks in the plots.
 const markNames = {
   checkpoint: "checkpoint", resume: "resumed", batches: "other batches", late_qat: "QAT begins", swa: "SWA begins", stage: "another stage",
   skipped_step: "step skipped", stopping_early: "stopped by the clock",
 };
 const marksOf = () => shownRuns().flatMap((run) => run.marks.map((mark) => ({
-  kind: mark.event, color: run.look.color, x: view.axis.of(mark),
+  kind: mark.event, color: run.look.color, x: view.axis.at(mark),
   title: `${run.name}: ${markNames[mark.event]}, step ${whole(mark.step)}`,
 })));

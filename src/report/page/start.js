@@ -1,4 +1,4 @@
-// Puts the page together: what the user sets stays, what the runs say is made anew by show().
+// Builds the page. The user's controls persist; show() rebuilds the content of the runs.
 const redraw = () => keepingPlace(() => allPictures().forEach((box) => box.redraw()));
 
 const axisChoice = element("select", { id: "axis" }, Object.entries(axes).map(([name, axis]) => element("option", { value: name }, axis.label)));
@@ -31,7 +31,7 @@ const facts = () => (runs.length === 0 ? [] : [
 ].flat());
 
 const heading = element("h1"), count = element("p", { class: "quiet" }), states = element("p", { id: "states" });
-// Of the runs that have not ended.
+// Shows the states of runs that have not ended.
 const showStates = () => {
   const isBad = (run) => ["stopped", "silent"].includes(run.status.kind);
   const unended = runs.filter((run) => run.status.kind !== "ended");
@@ -46,18 +46,18 @@ document.getElementById("page").append(heading, count, states,
   element("div", { class: "bar" }, element("label", {}, "against", axisChoice), element("label", {}, rawChoice, "every step's loss"), legend),
   stepless, element("h2", {}, "Curves"), pictures, tables);
 
-// Children that are the same stay what they are, with the user's place in them.
+// Replaces the children only if `key` changed, so that unchanged ones keep the user's scroll position and focus.
 const setChildren = (parent, key, children) => {
   if (parent.dataset.key !== key) parent.replaceChildren(...children());
   parent.dataset.key = key;
 };
 const show = () => keepingPlace(() => {
   heading.textContent = document.title;
-  count.textContent = `${runs.length} run${runs.length === 1 ? "" : "s"}; in the pictures triangles are checkpoints, dashed lines resumes, dotted lines other events`;
+  count.textContent = `${runs.length} run${runs.length === 1 ? "" : "s"}; in the plots triangles are checkpoints, dashed lines resumes, dotted lines other events`;
   showStates();
   stepless.hidden = runs.some((run) => run.train.rows > 0);
   setChildren(legend, JSON.stringify(runs.map((run) => [run.path, run.name])), () => runs.map(legendItem));
-  // A run's phases are drawn once it has some.
+  // The key tells whether a run has phases, whose plot then appears.
   setChildren(pictures, JSON.stringify(runs.map((run) => [run.path, run.name, hasNumbers(run, "phases", "forward")])), allPictures);
   allPictures().forEach((box) => box.redraw());
   tables.replaceChildren(...facts());

@@ -8,7 +8,7 @@ const passes = (run) => {
   const all = run.data?.train_tokens;
   return all > 0 && isNumber(trained(run).tokens) ? trained(run).tokens / all : null;
 };
-// What it does, or where and why it stopped.
+// Returns the state of a run, or where and why it stopped.
 const stateText = (run) => run.status.text + (run.exit?.text ? `: ${run.exit.text}` : "");
 const scoreText = (score) =>
   loss(score.val_loss) + (isNumber(score.val_bpb) ? ` (${loss(score.val_bpb)} bpb)` : "");
@@ -40,7 +40,7 @@ const summaryRows = () => {
 };
 const summary = () => table(["", ...runs.map((run) => run.name)], summaryRows(), "What was trained, and how fast");
 
-// The scores of the final weights, by name.
+// Table of the final weights' scores, by name.
 const finalScores = () => {
   const names = [...new Set(runs.flatMap((run) => run.final.map((score) => score.name)))];
   if (names.length === 0) return null;
@@ -50,7 +50,7 @@ const finalScores = () => {
   })]), "Final scores: loss and bits per byte of the final weights");
 };
 
-// Artifact and code beside the limit.
+// Bar of the artifact's and the code's size with the limit.
 const sizePicture = (run, artifact) => {
   const { total_bytes: total, limit_bytes: limit } = artifact, code = artifact.code_bytes ?? 0;
   const most = 1.04 * Math.max(total, limit), at = (value) => `${(100 * value) / most}%`;
