@@ -1,5 +1,5 @@
-// make_shards: text files, standard input or files of token ids to token shards, with a training
-// and a validation split.
+// make_shards: converts text files, standard input or files of token ids to token shards, with a
+// training and a validation split.
 #include <cxxopts.hpp>
 #include <iostream>
 #include <map>
@@ -25,20 +25,20 @@ cxxopts::Options declare_options() {
       "Tokenizes text into shards: BOS before each document, no EOS.\n"
       "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
       "standard input. In a FILE.jsonl or FILE.json each line is an object "
-      "whose \"text\" is a document; FILE.json may be an array of such. Of a "
-      "folder all .txt, .jsonl and .json are read, subfolders too, sorted by "
-      "path.\nWith --from-tokens each FILE holds token ids instead: those with "
+      "whose \"text\" is a document; FILE.json may be an array of such objects. A "
+      "folder stands for all its .txt, .jsonl and .json files, subfolders included, "
+      "sorted by path.\nWith --from-tokens each FILE holds token ids instead; files with "
       "the word val in their names are for validation.\n");
   options.positional_help("FILE...").custom_help(
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");
   options.add_options()("tokenizer", "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table",
                         cxxopts::value<std::string>(), "FILE")(
-      "out", "folder for the shards, created if need be", cxxopts::value<std::string>(), "DIR")(
+      "out", "folder for the shards, created if missing", cxxopts::value<std::string>(), "DIR")(
       "shard-tokens", "tokens of a shard, at most 2147483647",
       cxxopts::value<std::int64_t>()->default_value("100000000"),
       "N")("val-fraction",
-           "share of the documents for validation, spread evenly; 0: no validation split",
+           "fraction of the documents for validation, spread evenly; 0: no validation split",
            cxxopts::value<double>()->default_value("0.05"),
            "F")("val-documents", "the first N documents are for validation, instead of a fraction",
                 cxxopts::value<std::int64_t>()->default_value("0"),
@@ -50,28 +50,28 @@ cxxopts::Options declare_options() {
                              cxxopts::value<std::string>()->default_value("text"), "KEY")(
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
-      cxxopts::value<std::uint64_t>(),
-      "SEED")("threads",
-              "tokenizing threads; 0: one for each core that it may use; never changes the result",
-              cxxopts::value<int>()->default_value("0"), "N")(
-      "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
-      cxxopts::value<std::string>()->default_value("fineweb"),
-      "PREFIX")("replace-invalid",
-                "turn bytes that are not UTF-8, and lone surrogates in JSON, into U+FFFD instead "
-                "of stopping")("force", "replace shards that are in DIR already")(
+      cxxopts::value<std::uint64_t>(), "SEED")(
+      "threads", "tokenizing threads; 0: one per available core; does not change the result",
+      cxxopts::value<int>()->default_value("0"),
+      "N")("name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
+           cxxopts::value<std::string>()->default_value("fineweb"), "PREFIX")(
+      "replace-invalid",
+      "replace bytes that are not UTF-8, and lone surrogates in JSON, by U+FFFD instead "
+      "of stopping")("force", "replace shards that are in DIR already")(
       "byte-sidecar",
-      "also write PREFIX_val_bytes_000000.bin, ..., the bytes of text that each token of the "
-      "validation split stands for, by which train_gpt counts bits per byte")(
+      "also write PREFIX_val_bytes_000000.bin, ..., the number of text bytes of each token of the "
+      "validation split, from which train_gpt computes bits per byte")(
       "caseops",
       "write a capital as an operator before the small letter (train_gpt's CASEOPS_ENABLED=1); the "
       "tokenizer has U+E001 to U+E004 as pieces")(
-      "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
+      "own-merges", "the vocab.bpe or .tiktoken table has merges of its own, not GPT-2's 50000")(
       "from-tokens",
       "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
       "validation, the last --val-fraction of each FILE is")(
       "dtype", "with --from-tokens: the type of raw ids: uint16|uint32|int64",
       cxxopts::value<std::string>()->default_value("uint16"), "TYPE")(
-      "vocab-size", "with --from-tokens: ids are below N; 0: those of --tokenizer, without it any",
+      "vocab-size",
+      "with --from-tokens: ids are below N; 0: the size of --tokenizer, without it no limit",
       cxxopts::value<int>()->default_value("0"),
       "N")("baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
@@ -95,12 +95,12 @@ tg::IntegerType parse_dtype(const std::string& name) {
   return *type;
 }
 
-// What counts for text alone, or for tokens alone.
+// Throws Error(usage) for options of text with --from-tokens, and for options of tokens without.
 void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
-  const std::vector<const char*> of_text = {"document-separator", "val-documents", "shuffle",
-                                            "replace-invalid", "byte-sidecar"};
-  const std::vector<const char*> of_tokens = {"vocab-size", "dtype"};
-  for (const char* other : from_tokens ? of_text : of_tokens) {
+  const std::vector<const char*> text_options = {"document-separator", "val-documents", "shuffle",
+                                                 "replace-invalid", "byte-sidecar"};
+  const std::vector<const char*> token_options = {"vocab-size", "dtype"};
+  for (const char* other : from_tokens ? text_options : token_options) {
     REQUIRE(given.count(other) == 0, ExitCode::usage, "--{} is for {}; see make_shards --help",
             other, from_tokens ? "text, not for --from-tokens" : "--from-tokens");
   }

@@ -16,7 +16,7 @@ struct TraceWritten {
   static constexpr EventName kEvent{"trace", "PROFILE=1"};
 
   std::string path;
-  std::string error;  // why there is no file; empty: there is one
+  std::string error;  // why the trace could not be written; empty: it was
 
   template <class V>
   void visit(V&& v) const {
@@ -50,7 +50,7 @@ struct LoopEnded {
   }
 };
 
-// Memory of the GPU, or on a CPU of the process.
+// Memory of the GPU, or, on a CPU, of the process.
 struct MemoryMeasured {
   static constexpr EventName kEvent{"memory", "end"};
 
@@ -66,7 +66,7 @@ struct MemoryMeasured {
 struct AverageApplied {
   static constexpr EventName kEvent{"average", "an average became the weights"};
 
-  std::string line;  // WeightAverage::apply()'s, such as "ema:applying EMA weights"
+  std::string line;  // WeightAverage::apply()'s line: "ema:applying EMA weights"
 
   template <class V>
   void visit(V&& v) const {
@@ -78,8 +78,8 @@ struct AverageApplied {
 struct ModelWritten {
   static constexpr EventName kEvent{"model", "end"};
 
-  std::uint64_t torch_bytes = 0, safetensors_bytes = 0;  // of final_model.pt, .safetensors
-  std::int64_t excluded_parameters = 0;                  // of the multi-token heads
+  std::uint64_t torch_bytes = 0, safetensors_bytes = 0;  // sizes of final_model.pt, .safetensors
+  std::int64_t excluded_parameters = 0;                  // parameters of the multi-token heads
   std::int64_t code_bytes = 0;
 
   template <class V>
@@ -97,7 +97,7 @@ struct ModelWritten {
 struct HessiansCollected {
   static constexpr EventName kEvent{"hessians", "end, with ARTIFACT=gptq"};
 
-  std::int64_t count = 0;  // of matrices
+  std::int64_t count = 0;  // matrices with a Hessian
   std::int64_t batches = 0, tokens = 0;
   double ms = 0;
 
@@ -113,12 +113,12 @@ struct HessiansCollected {
 struct WeightsQuantized {
   static constexpr EventName kEvent{"quantized_weights", "end, with ARTIFACT=gptq"};
 
-  std::map<std::string, std::vector<std::string>> names;  // of tensors, by how they are stored
-  double ms = 0;                                          // without the copy from the device
+  std::map<std::string, std::vector<std::string>> names;  // tensors' names, by storage kind
+  double ms = 0;                                          // excludes the copy from the device
 
   CountsByName counts() const {
     CountsByName counts;
-    for (const auto& [kind, of_kind] : names) counts[kind] = of_kind.size();
+    for (const auto& [kind, tensors] : names) counts[kind] = tensors.size();
     return counts;
   }
 
@@ -135,13 +135,13 @@ struct ArtifactWritten {
 
   std::string path;
   Artifact format = Artifact::int6;            // not none
-  Compressor compressor = Compressor::brotli;  // with gptq
-  std::uint64_t bytes = 0;                     // of the file
-  std::uint64_t record_bytes = 0;              // of the model's record beside it
+  Compressor compressor = Compressor::brotli;  // used with gptq
+  std::uint64_t bytes = 0;                     // size of the file
+  std::uint64_t record_bytes = 0;              // size of the model's record
   std::int64_t code_bytes = 0;
-  std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
-  std::uint64_t payload_bytes = 0;  // of all tensors in it
-  std::uint64_t weight_bytes = 0;   // of all tensors before quantisation
+  std::uint64_t torch_bytes = 0;    // size of the torch.save archive before compression
+  std::uint64_t payload_bytes = 0;  // size of all tensors in the archive
+  std::uint64_t weight_bytes = 0;   // size of all tensors before quantisation
   double quantize_ms = 0, serialize_ms = 0, compress_ms = 0, write_ms = 0;
 
   // The challenge's limit for artifact, record and code together.
@@ -173,7 +173,7 @@ struct ArtifactWritten {
   }
 };
 
-// The process ends, and can still say so: the last event.
+// The last event: the process exits and can still report it.
 struct RunEnded {
   static constexpr EventName kEvent{
       "exit",
@@ -181,12 +181,12 @@ struct RunEnded {
       "is none"};
 
   int exit_code = 0;
-  std::optional<std::int64_t> step{};  // done so far, where that is known
+  std::optional<std::int64_t> step{};  // steps done, if known
   std::string error;                   // the error's message; empty with exit code 0
 
   template <class V>
   void visit(V&& v) const {
-    constexpr std::size_t kMostText = 4096;  // a line's readers have limits
+    constexpr std::size_t kMostText = 4096;  // readers limit a line's length
     v("code", exit_code, required(), "[faults.md](faults.md) lists them");
     v("step", step, Unit::steps, "done; absent where an error came before the first");
     v("text", if_any(error.substr(0, kMostText)), Unit::none, "of the error; else absent");

@@ -77,7 +77,7 @@ std::string host_name() {
   return text;
 }
 
-// In the order in which they were written.
+// Returns the names of the folder's event files in the order in which they were written.
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -89,7 +89,8 @@ std::vector<std::string> event_files(const std::string& folder) {
   return names;
 }
 
-// Readers take a folder's files in the order of their names, which begin with seconds.
+// Returns a name after all existing ones: readers order files by name, which begins with a time in
+// seconds.
 std::string next_name(const std::string& folder) {
   auto first = static_cast<std::int64_t>(now());
   for (const auto& name : event_files(folder)) {
@@ -125,7 +126,8 @@ bool has_scalar(std::string_view bytes, std::string_view tag, std::int64_t step)
   return has_tag && step_of_event == step;
 }
 
-// The end of the last such event; nothing where there is none before the file ends or is damaged.
+// Returns the offset behind the last event with this tag and step; nothing if there is none before
+// the end or the first damage.
 std::optional<std::uint64_t> end_of_scalar(const std::string& path, std::string_view tag,
                                            std::int64_t step) {
   const FileSource file(path);

@@ -12,16 +12,17 @@ namespace tg {
 
 class EventFile {
  public:
-  // Creates a file in the folder, whose name follows those that are there. Errors: cannot_create.
+  // Creates a file in the folder, with a name after all existing event files. Throws
+  // Error(cannot_create).
   explicit EventFile(const std::string& folder);
 
-  using Scalars = std::vector<std::pair<std::string, double>>;  // by tag; stored in fp32
+  using Scalars = std::vector<std::pair<std::string, double>>;  // tag and value; stored in fp32
   void write_scalars(std::int64_t step, const Scalars& scalars);
-  // Markdown.
+  // Writes text, which TensorBoard renders as Markdown.
   void write_text(std::int64_t step, std::string_view tag, std::string_view text);
-  // What a reader has of this step and later ones is not valid any more.
+  // Writes a restart: readers discard what they have of this and later steps.
   void write_restart(std::int64_t step);
-  // The folder was renamed.
+  // Follows a rename of the folder.
   void renamed(const std::string& folder);
 
  private:
@@ -32,8 +33,8 @@ class EventFile {
   AppendFile file_;
 };
 
-// Cuts the event files of a folder back behind the last event that has a scalar of this tag at this
-// step, and removes later files. Nothing happens where there is none. Errors: io.
+// Truncates a folder's event files after the last event with a scalar of this tag and step, and
+// removes later files. Does nothing if there is no such event. Throws Error(io).
 void cut_event_files(const std::string& folder, std::string_view tag, std::int64_t step);
 
 }  // namespace tg

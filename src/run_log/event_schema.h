@@ -1,7 +1,7 @@
 #pragma once
 // Schema of the events in metrics.jsonl: an event's kEvent has the name, and its `visit` calls a
 // visitor with each field: name, value, rule and the text in docs/metrics.md. Writers, readers and
-// documentation of events go by these.
+// documentation follow it.
 #include <concepts>
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace tg {
 
 struct EventName {
   const char* name;
-  const char* when;  // it happens
+  const char* when;  // when it is emitted
 };
 
 enum class Unit { none, steps, tokens, parameters, ms, bytes, nats, bits_per_byte, flops, flop_s };
@@ -24,16 +24,17 @@ constexpr std::string_view unit_text(Unit unit) {
 }
 
 struct FieldRule {
-  constexpr FieldRule(Unit of, bool is_required = false) : unit(of), required(is_required) {}
+  constexpr FieldRule(Unit field_unit, bool is_required = false)
+      : unit(field_unit), required(is_required) {}
 
   Unit unit;
-  bool required;  // a reader cannot do without it
+  bool required;  // readers reject an event without it
 };
 constexpr FieldRule required(Unit unit = Unit::none) {
   return {unit, true};
 }
 
-// JSON's types; a number that is not finite is null.
+// JSON types of fields; a non-finite number is null.
 enum class FieldType { count, number, text, counts_by_name };
 using CountsByName = std::map<std::string, std::uint64_t>;
 
@@ -49,11 +50,11 @@ template <std::convertible_to<std::string_view> T>
 struct TypeOf<T> : std::integral_constant<FieldType, FieldType::text> {};
 template <>
 struct TypeOf<CountsByName> : std::integral_constant<FieldType, FieldType::counts_by_name> {};
-// Absent where there is none.
+// The field is absent if the optional is empty.
 template <class T>
 struct TypeOf<std::optional<T>> : TypeOf<T> {};
 
-// Rule of a value for which 0 or "" means none.
+// Returns nothing for 0 or "", which mean none.
 template <class T>
 std::optional<T> if_any(const T& value) {
   return value == T{} ? std::nullopt : std::optional(value);
@@ -63,7 +64,7 @@ struct AnyVisitor {
   template <class T>
   void operator()(const char* name, const T& value, FieldRule rule, const char* doc) const;
 };
-// A struct with a schema.
+// An event: a struct with a schema.
 template <class T>
 concept EventType = requires(const T& event) {
   { T::kEvent } -> std::convertible_to<EventName>;

@@ -1,7 +1,7 @@
 #pragma once
-// What happens in a run, each event once, as plain values with a schema. LogSink renders it as a
-// log line, MetricsSink as an object of metrics.jsonl; a new event does not compile until LogSink
-// renders it and it has a schema, from which MetricsSink, the reader and docs/metrics.md follow.
+// Events of a run, as plain structs with a schema. LogSink renders an event as a log line,
+// MetricsSink as an object of metrics.jsonl. A new event compiles only with a LogSink overload and
+// a schema; MetricsSink, the reader and docs/metrics.md follow from the schema.
 #include <concepts>
 #include <cstddef>
 #include <utility>
@@ -27,14 +27,14 @@ using RunEvent =
              AverageApplied, FinalScored, ModelWritten, HessiansCollected, WeightsQuantized,
              ArtifactWritten, RunEnded>;
 
-// Calls f with each object that the event is in metrics.jsonl: one, but of the start two.
+// Calls f with each object that the event writes to metrics.jsonl: two for RunStarted, else one.
 template <EventType E, class F>
 void for_each_object(const E& event, F&& f) {
   if constexpr (std::same_as<E, RunStarted>) f(event.data());
   f(event);
 }
 
-// Calls f with every kind of event that metrics.jsonl has, without values.
+// Calls f with a default-constructed event of every kind in metrics.jsonl.
 template <class F>
 void for_each_event(F&& f) {
   const auto each = [&]<std::size_t... i>(std::index_sequence<i...>) {

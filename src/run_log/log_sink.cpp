@@ -14,12 +14,12 @@ namespace tg {
 
 namespace {
 
-// " val_bpb:1.2345" or nothing.
+// Returns " val_bpb:1.2345" or an empty text.
 std::string bpb_text(std::optional<double> bpb, int digits = 4) {
   return bpb ? fmt::format(" val_bpb:{:.{}f}", *bpb, digits) : "";
 }
 
-// blocks.attn.q_gain for blocks.3.attn.q_gain.
+// Returns blocks.attn.q_gain for blocks.3.attn.q_gain.
 std::string without_block(const std::string& name) {
   constexpr std::string_view blocks = "blocks.";
   const auto end = name.find('.', blocks.size());
@@ -44,7 +44,7 @@ std::string format_text(const ArtifactWritten& event) {
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kMinute_ms = 60'000;
 
-// Hours, minutes and seconds: 1:02:03.
+// Formats hours, minutes and seconds: 1:02:03.
 std::string clock_text(double ms) {
   const auto seconds = static_cast<long>(ms / 1000);
   return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -100,7 +100,8 @@ void LogSink::time_left_line(const StepEnded& event) {
            settings_.run.iterations);
 }
 
-// Training time until the last step, or the cap if that is nearer.
+// Returns the training time left until the last step, or until the wall-clock limit if that is
+// less.
 double LogSink::left_ms(const StepEnded& event, double step_ms) const {
   const auto& run = settings_.run;
   double left = static_cast<double>(run.iterations - event.step) * step_ms;
@@ -195,8 +196,8 @@ void LogSink::operator()(const SettingWarning& event) const {
 void LogSink::operator()(const TokensStalled& event) const {
   log_warn(
       "steps {} to {}: training waited for tokens, data_wait_ms:{:.0f} of {:.0f} ({:.1f}%); the "
-      "storage of DATA_PATH is slower than training, and TRAIN_PREFETCH=1, a larger "
-      "TRAIN_PREFETCH_QUEUE or more TRAIN_PREFETCH_WORKERS hide what is not lasting",
+      "storage of DATA_PATH is slower than training; TRAIN_PREFETCH=1, a larger "
+      "TRAIN_PREFETCH_QUEUE or more TRAIN_PREFETCH_WORKERS hide temporary stalls",
       event.first_step, event.last_step, event.waited_ms, event.elapsed_ms,
       100 * event.waited_ms / event.elapsed_ms);
 }
@@ -270,9 +271,9 @@ void LogSink::operator()(const HessiansCollected& event) const {
 void LogSink::operator()(const WeightsQuantized& event) const {
   log_info("Quantized weights:");
   for (const auto& [kind, names] : event.names) {
-    std::set<std::string> of_all_blocks;
-    for (const auto& name : names) of_all_blocks.insert(without_block(name));
-    log_info("  {}: {}", kind, fmt::join(of_all_blocks, ", "));
+    std::set<std::string> merged_names;
+    for (const auto& name : names) merged_names.insert(without_block(name));
+    log_info("  {}: {}", kind, fmt::join(merged_names, ", "));
   }
 }
 

@@ -21,13 +21,13 @@ class LogSink {
   void operator()(const SizePadded& event) const;
   void operator()(const MicroBatchCut& event) const;
   void operator()(const StageWarmUpBegan& event) const;
-  // All of at most 20 steps, of a later stage the first six, else every tenth and the last.
+  // Logs all steps of at most 20, a later stage's first six, otherwise every tenth and the last.
   void operator()(const WarmUpStepEnded& event) const;
-  void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
-  // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step. Behind the tenth of
-  // this process, how long training still takes by the nine before it, where that is over a minute.
+  void operator()(const FirstStepEnded&) const {}  // StepEnded logs the line
+  // Logs steps up to 10 and every TRAIN_LOG_EVERY; updates the progress line at every step. After
+  // the tenth step of this process, logs the estimated time left if it exceeds a minute.
   void operator()(const StepEnded& event);
-  // Steps up to 10 and every TRAINING_TIMING_EVERY.
+  // Logs steps up to 10 and every TRAINING_TIMING_EVERY.
   void operator()(const StepTimed& event) const;
   void operator()(const StepSkipped& event) const;
   void operator()(const Resumed& event) const;
@@ -52,14 +52,14 @@ class LogSink {
   void operator()(const ModelWritten& event) const;
   void operator()(const HessiansCollected& event) const;
   void operator()(const WeightsQuantized& event) const;
-  // Warns where artifact and code exceed the limit.
+  // Also warns if artifact and code exceed the limit.
   void operator()(const ArtifactWritten& event) const;
-  void operator()(const RunEnded&) const {}  // an error has its line on standard error
+  void operator()(const RunEnded&) const {}  // an error is printed on standard error
 
-  // Lines of RunStarted, and of a command that scores.
+  // Logs the tokenizer, at RunStarted and in commands that score.
   void tokenizer_lines(const TokenizerFacts& tokenizer) const;
-  // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where RunStarted told
-  // their peak.
+  // Returns the progress line: tokens/s of all ranks, time left, and MFU of all ranks' GPUs if
+  // RunStarted gave their peak.
   std::string progress_text(const StepEnded& event) const;
 
  private:
@@ -73,8 +73,8 @@ class LogSink {
 
   const Settings& settings_;
   int world_size_;
-  double peak_flops_ = 0;  // as RunStarted's
-  // The first step of this process, and when it ended.
+  double peak_flops_ = 0;  // RunStarted's peak_flops
+  // The first step of this process, and the training time at its end.
   std::optional<std::pair<std::int64_t, double>> first_step_;
 };
 

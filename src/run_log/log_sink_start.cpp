@@ -1,4 +1,4 @@
-// LogSink: the lines at the start of a run.
+// LogSink's lines at the start of a run.
 #include "base/log.h"
 #include "base/python_format.h"
 #include "config/derived.h"
@@ -89,7 +89,7 @@ void LogSink::model_lines(const RunStarted& event) const {
   log_info("threads:{}", event.threads);
 }
 
-// Parts that the older recipes do not have.
+// Logs model parts that the older recipes lack.
 void LogSink::part_lines() const {
   const auto& model = settings_.model;
   const auto& [loops, start, end, at] = model.recurrence;

@@ -25,7 +25,8 @@ std::string escaped(std::string_view line) {
          (line.size() > kMost ? "..." : "");
 }
 
-// Older programs said so that the second of two stages, which had recurrence, began.
+// Converts the event by which older programs reported the start of the second stage, the one with
+// recurrence.
 void rename_recurrence(json& event) {
   if (event["event"] != "recurrence") return;
   event["event"] = StageStarted::kEvent.name;
@@ -49,7 +50,7 @@ std::map<std::string, std::vector<Field>, std::less<>> fields_of_events() {
       fields.push_back({name, TypeOf<T>::value, rule.required});
     });
   });
-  // Earlier versions wrote it here; now it is in `train`.
+  // Earlier versions wrote it in `start`; now it is in `train`.
   events["start"].push_back({"flops_per_token", FieldType::number, false});
   return events;
 }
@@ -118,7 +119,7 @@ std::optional<json> MetricsReader::next() {
 
 bool MetricsReader::grow() {
   if (!file_.grow()) return false;
-  read_ = position();  // the start of a line may be written anew
+  read_ = position();  // a partial last line is read again
   buffer_.clear();
   begin_ = 0;
   return file_.read(read_ - last_.size(), last_.size()) == last_;

@@ -1,6 +1,6 @@
 #pragma once
-// Events as objects of metrics.jsonl, one a line, numbers in full precision; docs/metrics.md lists
-// them. A number that is not finite becomes null, so that every line stays JSON.
+// Writes events as objects of metrics.jsonl, one per line, numbers in full precision;
+// docs/metrics.md lists them. A non-finite number becomes null, so that every line is valid JSON.
 #include <concepts>
 #include <functional>
 #include <mutex>
@@ -14,7 +14,7 @@
 
 namespace tg {
 
-// An event as an object of metrics.jsonl.
+// Returns an event as an object of metrics.jsonl.
 template <EventType E>
 nlohmann::json event_json(const E& event) {
   nlohmann::json object{{"event", E::kEvent.name}};
@@ -30,16 +30,16 @@ nlohmann::json event_json(const E& event) {
 
 class MetricsSink {
  public:
-  // Creates the file. `also` gets every object that is written, but of the end. Errors:
-  // cannot_create.
+  // Creates the file. `also` is called with every object written, except RunEnded's. Throws
+  // Error(cannot_create).
   explicit MetricsSink(const std::string& path,
                        std::function<void(const nlohmann::json&)> also = {})
       : file_(path), also_(std::move(also)) {}
-  // The file was renamed.
+  // Follows a rename of the file.
   void renamed(std::string path) { file_.renamed(std::move(path)); }
 
-  // Any thread may say that the run has ended; what other threads write afterwards is dropped, but
-  // for another such event.
+  // Writes the event. Any thread may emit RunEnded; afterwards all events but another RunEnded are
+  // dropped.
   template <EventType E>
   void operator()(const E& event) {
     for_each_object(event, [&]<EventType Each>(const Each& each) {

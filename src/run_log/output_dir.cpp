@@ -32,8 +32,8 @@ void make_folder(const std::string& dir) {
           dir, error ? error.message() : "permission denied");
 }
 
-// logs/RUN_ID.txt, a convenience: failing to create it is no error. Another file or link of this
-// name is not replaced.
+// Links logs/RUN_ID.txt to the log, for convenience: a failure is no error. Another file or link of
+// this name is not replaced.
 void link_log(const std::string& dir) {
   const fs::path link = dir + ".txt";
   const fs::path target = fs::path(dir).filename() / "log.txt";

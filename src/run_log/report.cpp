@@ -22,12 +22,12 @@ namespace tg {
 
 namespace {
 
-void fresh(const std::string& path) {
+void remove_stale(const std::string& path) {
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // a run that failed before its first step wrote it
+  std::filesystem::remove(path, ignored);  // left by a run that failed before its first step
 }
 
-// The steps behind `step` are trained again.
+// Truncates the metrics after `step`, whose later steps will be trained again.
 void cut_metrics(const std::string& path, std::int64_t step) {
   const bool cut = truncate_behind(path, [&](const nlohmann::json& event) {
     return event.value("event", "") == StepEnded::kEvent.name &&
@@ -40,11 +40,12 @@ std::string header_text(const Settings& settings, const Report::Process& process
   return settings_text(settings) + process.versions + "device " + process.device;
 }
 
-bool is_of_one_rank(const RunEvent& event) {
+bool is_per_rank(const RunEvent& event) {
   return std::holds_alternative<TokensStalled>(event);
 }
 
-// Milliseconds since the system started this process, loading of libraries included.
+// Returns the milliseconds since the system started this process, including the loading of
+// libraries.
 double process_uptime_ms() {
   // The 22nd field of /proc/self/stat, in clock ticks since boot; the 2nd may hold spaces and ends
   // in ')'.
@@ -76,7 +77,7 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
     cut_tensorboard(events, *continues_at);
     continue_log_file(log);
   } else {
-    fresh(metrics);
+    remove_stale(metrics);
     std::error_code ignored;
     std::filesystem::remove_all(events, ignored);
     open_log_file(log, header_text(settings, process));
@@ -101,7 +102,7 @@ Report::~Report() {
 }
 
 void Report::emit(const RunEvent& event) {
-  if (rank_ != 0 && !is_of_one_rank(event)) return;
+  if (rank_ != 0 && !is_per_rank(event)) return;
   std::visit(log_, event);
   if (metrics_) std::visit(*metrics_, event);
 }

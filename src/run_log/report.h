@@ -1,5 +1,6 @@
 #pragma once
-// The sinks of a run's events: the log, metrics.jsonl and, with TENSORBOARD, TensorBoard's file.
+// Sends a run's events to its sinks: the log, metrics.jsonl and, with TENSORBOARD, TensorBoard's
+// file.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,30 +20,30 @@ class Report {
  public:
   struct Process {
     int rank = 0, world_size = 1;
-    std::string device, versions;  // as at the head of log.txt
+    std::string device, versions;  // text for the head of log.txt
   };
-  // `dir` exists. Creates log.txt (with settings and versions at its head), metrics.jsonl and
-  // config.json, under the names that RunFiles gives; or, where the run goes on behind step
-  // `continues_at`, appends to the first two, of which metrics.jsonl then ends with that step, as
-  // do the events of tensorboard/, to which a file is added.
-  // Rank 0 alone writes, also a RunEnded when an error ends the process. Errors: cannot_create, io.
+  // Creates log.txt (with settings and versions at its head), metrics.jsonl and config.json in the
+  // existing folder `dir`, under the names that RunFiles gives. If the run resumes after step
+  // `continues_at`, appends to log.txt and metrics.jsonl instead, truncates metrics.jsonl and the
+  // events of tensorboard/ after that step, and adds a file to tensorboard/. Only rank 0 writes; it
+  // also writes RunEnded when the process exits. Throws Error: cannot_create, io.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
          const Process& process, std::optional<std::int64_t> continues_at = {});
   ~Report();
 
-  // Renders the event in both sinks. Every rank calls it; other ranks than 0 render only the
-  // warnings about their own tokens, on standard error.
+  // Renders the event in all sinks. Every rank calls it; ranks other than 0 only log warnings about
+  // their own tokens, on standard error.
   void emit(const RunEvent& event);
-  // To be called before the first StepEnded is emitted: takes the names, then emits FirstStepEnded.
-  // Errors: io.
+  // Called before the first StepEnded is emitted: calls take_names(), then emits FirstStepEnded.
+  // Throws Error(io).
   void first_step();
-  // Renames the files as RunFiles does, on rank 0; to be called before any rank saves a checkpoint,
-  // also in a run without steps. Errors: io.
+  // Renames the files by RunFiles::take_names(), on rank 0. Called before any rank saves a
+  // checkpoint, also in a run without steps. Throws Error(io).
   void take_names();
 
  private:
   int rank_;
-  std::optional<RunFiles> files_;  // rank 0's, as the metrics
+  std::optional<RunFiles> files_;  // rank 0 only, as are the sinks below
   LogSink log_;
   std::unique_ptr<TensorboardSink> tensorboard_;
   std::unique_ptr<MetricsSink> metrics_;

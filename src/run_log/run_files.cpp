@@ -35,13 +35,13 @@ std::size_t stem_size(std::string_view name) {
   return std::min(name.find('.'), name.size());
 }
 
-// log.txt, 3 → log.3.txt; checkpoints, 3 → checkpoints.3
+// Inserts a label: log.txt, 3 → log.3.txt; checkpoints, 3 → checkpoints.3.
 std::string with_label(std::string_view name, std::string_view label) {
   const auto stem = stem_size(name);
   return fmt::format("{}.{}{}", name.substr(0, stem), label, name.substr(stem));
 }
 
-// log.3.txt of log.txt → 3
+// Returns the label's number: log.3.txt, log.txt → 3.
 std::optional<int> number_in(std::string_view file, std::string_view name) {
   const auto stem = name.substr(0, stem_size(name)), extension = name.substr(stem.size());
   if (!file.starts_with(fmt::format("{}.", stem))) return {};

@@ -26,7 +26,7 @@ struct Validated {
   }
 };
 
-// What this rank has scored so far.
+// Progress of a validation on this rank.
 struct ValidationProgressed {
   static constexpr EventName kEvent{"val_progress", "every VAL_PROGRESS_LOG_EVERY batches"};
 
@@ -61,13 +61,13 @@ struct ValidationSummary {
 struct FinalScored {
   static constexpr EventName kEvent{"final", "a score of the final weights"};
 
-  std::string line_name;  // in the log: "DIAGNOSTIC post_ema"
-  std::string name;       // in the metrics: "DIAGNOSTIC_post_ema"
+  std::string line_name;  // name in the log: "DIAGNOSTIC post_ema"
+  std::string name;       // name in the metrics: "DIAGNOSTIC_post_ema"
   double loss = 0;
   std::optional<double> bpb{};
   double eval_ms = 0;
-  std::int64_t stride = 0;  // of a sliding window, else 0
-  int digits = 4;           // of the score in the log
+  std::int64_t stride = 0;  // stride of sliding windows; 0: none
+  int digits = 4;           // decimals of the score in the log
   bool exact_line = false;  // a second line repeats the score in eight digits, under `name`
 
   template <class V>

@@ -8,7 +8,7 @@
 
 namespace tg {
 
-// How several ranks found each other, and what reduces their gradients.
+// How several ranks joined: launcher, rendezvous and collectives.
 struct RanksJoined {
   static constexpr EventName kEvent{"ranks", "start, several ranks"};
 
@@ -24,17 +24,18 @@ struct RanksJoined {
   }
 };
 
-// What TOKENIZER_PATH is, and what val_bpb is with it.
+// Facts about the tokenizer of TOKENIZER_PATH and about val_bpb.
 struct TokenizerFacts {
-  std::string format;               // "sentencepiece" or "gpt2"
-  int pieces = 0;                   // at most VOCAB_SIZE
-  std::string normalisation;        // what it changes of a text; empty: nothing
-  std::int64_t unknown_tokens = 0;  // to predict in the validation split, of 0 bytes each
-  bool has_val_bpb = true;          // those do not hide spaces
-  std::string byte_sidecar{};       // files that count the bytes; empty: the tokenizer counts
+  std::string format;         // "sentencepiece" or "gpt2"
+  int pieces = 0;             // at most VOCAB_SIZE
+  std::string normalisation;  // what normalisation changes in text; empty: nothing
+  std::int64_t unknown_tokens =
+      0;                       // unknown pieces to predict in the validation split, 0 bytes each
+  bool has_val_bpb = true;     // false if unknown tokens may hide spaces
+  std::string byte_sidecar{};  // files with byte counts; empty: the tokenizer counts
 };
 
-// What ITERATIONS steps read, and of what.
+// Tokens that ITERATIONS steps read, and tokens of a pass.
 struct DataPlanned {
   static constexpr EventName kEvent{"data", "start"};
 
@@ -49,8 +50,7 @@ struct DataPlanned {
   }
 };
 
-// What was resolved from the settings, the data and the machine. In metrics.jsonl the event of its
-// data() precedes it.
+// Facts resolved from settings, data and machine. In metrics.jsonl the event data() precedes it.
 struct RunStarted {
   static constexpr EventName kEvent{"start",
                                     "start: what was resolved; the settings are in config.json"};
@@ -58,20 +58,20 @@ struct RunStarted {
   std::string dataset;  // the last component of DATA_PATH
   int train_shards = 0;
   std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
-  double planned_tokens = 0;                 // that ITERATIONS steps read
+  double planned_tokens = 0;                 // tokens that ITERATIONS steps read
   std::string val_pattern;
   std::int64_t val_tokens = 0;
   std::optional<TokenizerFacts> tokenizer;
   std::int64_t parameters = 0, mtp_parameters = 0;
   int world_size = 1;
-  std::int64_t micro_steps = 1;  // of one rank
+  std::int64_t micro_steps = 1;  // per rank
   std::int64_t micro_batches = 1, tokens_per_step = 0;
-  std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
+  std::optional<std::int64_t> schedule_iterations{};  // absent if the schedule follows the clock
   std::string attention_kernel, kernels, device, compute_dtype;
   bool on_gpu = false;
   std::string fp8;  // GEMMs in FP8, as the setting names them; empty: none
   std::string threads;
-  double peak_flops = 0;  // of one rank's GPU, a second; 0: unknown
+  double peak_flops = 0;  // FLOP/s of one rank's GPU; 0: unknown
 
   DataPlanned data() const { return {planned_tokens, train_tokens}; }
 
@@ -114,7 +114,7 @@ struct RunStarted {
   }
 };
 
-// A size that the model computes with, larger than the settings' because a GPU is slow at that one.
+// A size that is padded for speed on a GPU.
 struct SizePadded {
   static constexpr EventName kEvent{"padding", "start, each size that is padded on a GPU"};
 
@@ -129,13 +129,13 @@ struct SizePadded {
   }
 };
 
-// GRAD_ACCUM_STEPS=auto: micro-batches of `sequences` are computed in parts.
+// GRAD_ACCUM_STEPS=auto: micro-batches of `sequences` are split into `parts`.
 struct MicroBatchCut {
   static constexpr EventName kEvent{"micro_batch", "start, GRAD_ACCUM_STEPS=auto"};
 
   std::int64_t sequences = 0, parts = 1;
-  // Bytes of the GPU that the passes over a part take with all else, and that there are; 0 on a
-  // CPU, where nothing is measured.
+  // Peak bytes of the GPU during a part's forward and backward pass, and usable bytes; 0 on a CPU,
+  // where nothing is measured.
   std::int64_t peak = 0, usable = 0;
 
   template <class V>
@@ -156,7 +156,7 @@ struct WarmUpStepEnded {
 
   std::int64_t step = 0, steps = 0;
   std::int64_t stage = 0;
-  std::string log_name{};  // of the stage's warm-up in the log
+  std::string log_name{};  // name of the stage's warm-up in the log
 
   template <class V>
   void visit(V&& v) const {
@@ -170,7 +170,7 @@ struct WarmUpStepEnded {
 struct StageFacts {
   std::int64_t stage = 0;
   std::string title;             // "in recurrence"
-  std::string encoder, decoder;  // the order of blocks in a pass, "[0, 1, 2]"
+  std::string encoder, decoder;  // blocks of a pass in order: "[0, 1, 2]"
 
   template <class V>
   void visit(V&& v) const {
@@ -181,12 +181,12 @@ struct StageFacts {
   }
 };
 
-// Warm-up steps of a later stage follow.
+// Emitted before the warm-up steps of a later stage.
 struct StageWarmUpBegan {
   static constexpr EventName kEvent{"stage_warmup", "before the warm-up steps of a later stage"};
 
   StageFacts facts;
-  std::string log_name{};  // how its line in the log begins
+  std::string log_name{};  // prefix of the log line
 
   template <class V>
   void visit(V&& v) const {
@@ -194,14 +194,14 @@ struct StageWarmUpBegan {
   }
 };
 
-// The run goes on from a checkpoint; its next step is `step` + 1.
+// The run resumes from a checkpoint; its next step is `step` + 1.
 struct Resumed {
   static constexpr EventName kEvent{
       "resume", "the run goes on from a checkpoint; the events behind that step are gone"};
 
   std::int64_t step = 0;
   std::string checkpoint;
-  int world_size = 1;  // of the run that saved it
+  int world_size = 1;  // ranks of the run that saved it
 
   template <class V>
   void visit(V&& v) const {

@@ -9,7 +9,7 @@
 
 namespace tg {
 
-// Once a process, before its first StepEnded.
+// Emitted once per process, before its first StepEnded.
 struct FirstStepEnded {
   static constexpr EventName kEvent{"first_step", "once a start"};
 
@@ -26,17 +26,17 @@ struct StepEnded {
 
   std::int64_t step = 0;
   double loss = 0, lr_scale = 0;
-  double grad_norm = 0;     // global, before clipping
+  double grad_norm = 0;     // global norm before clipping
   double elapsed_ms = 0;    // training time
-  std::int64_t tokens = 0;  // trained on by all ranks so far
+  std::int64_t tokens = 0;  // tokens that all ranks have trained on
   std::int64_t seq_len = 0;
-  double flops_per_token = 0;          // of training on rows of seq_len
-  std::optional<double> loss_scale{};  // in fp16
-  // Tokens of the stream that all ranks together have used or passed over; absent in the strided
-  // order.
+  double flops_per_token = 0;          // training FLOP per token at seq_len
+  std::optional<double> loss_scale{};  // in fp16 only
+  // Offset in the token stream: tokens that all ranks together have used or skipped; absent in the
+  // strided order.
   std::optional<std::int64_t> token_offset;
-  // The pass over the training tokens in which it ended, from 1; absent while their number is
-  // unknown.
+  // Pass over the training tokens at the end of the step, from 1; absent while the number of tokens
+  // is unknown.
   std::optional<std::int64_t> pass;
 
   template <class V>
@@ -58,8 +58,8 @@ struct StepEnded {
   }
 };
 
-// Times of docs/timing.md, the reference implementation's first: of batch, forward and backward the
-// mean of a micro-step, else of the step.
+// Times that docs/timing.md explains, the reference implementation's first. Batch, forward and
+// backward are means over micro-steps, the others are of the step.
 struct StepTimed {
   static constexpr EventName kEvent{
       "timing",
@@ -68,9 +68,9 @@ struct StepTimed {
   std::int64_t step = 0, micro_steps = 1;
   double batch_cpu_ms = 0, batch_h2d_ms = 0, forward_ms = 0, backward_ms = 0, grad_clip_ms = 0,
          optimizer_ms = 0;
-  double val_ms = 0;  // validation since the step before
+  double val_ms = 0;  // validation since the previous step
   double explicit_sync_ms = 0;
-  // Number of a log line's fields that are the reference implementation's, and of all.
+  // Numbers of fields in a log line: the reference implementation's, and all.
   static constexpr std::size_t kReferenceFields = 8, kLineFields = 11;
   double data_wait_ms = 0, comm_ms = 0, host_ms = 0;
   double phases_ms = 0, step_ms = 0;
@@ -96,14 +96,15 @@ struct StepTimed {
   }
 };
 
-// The loss or the gradient was not finite and the update was not made.
+// The loss or the gradient was not finite, and the update was skipped.
 struct StepSkipped {
   static constexpr EventName kEvent{"skipped_step", "ON_NONFINITE=skip, or an overflow in fp16"};
 
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0;
-  std::int64_t total = 0;  // skipped so far for the same reason
-  // With it the gradient overflowed in fp16, and is halved; else nothing explains it.
+  std::int64_t total = 0;  // steps skipped so far for the same reason
+  // Set if the gradient overflowed in fp16: the scale, which is halved then. Empty: the cause is
+  // unknown.
   std::optional<double> loss_scale{};
 
   template <class V>
@@ -118,7 +119,7 @@ struct StepSkipped {
   }
 };
 
-// A checkpoint is on the disk.
+// A checkpoint was saved.
 struct CheckpointSaved {
   static constexpr EventName kEvent{"checkpoint",
                                     "a checkpoint is on the disk; training is some steps further"};
@@ -126,8 +127,8 @@ struct CheckpointSaved {
   std::int64_t step = 0;
   std::string checkpoint;
   std::uint64_t bytes = 0;
-  double stall_ms = 0;  // that training waited for it
-  double write_ms = 0;  // beside training
+  double stall_ms = 0;  // time that training waited for it
+  double write_ms = 0;  // time of writing, while training continued
 
   template <class V>
   void visit(V&& v) const {
@@ -139,7 +140,7 @@ struct CheckpointSaved {
   }
 };
 
-// TRAIN_BATCH_TOKENS or TRAIN_SEQ_LEN has another value from the next step on.
+// TRAIN_BATCH_TOKENS or TRAIN_SEQ_LEN changes from the next step on.
 struct BatchesChanged {
   static constexpr EventName kEvent{"batches", "before the first step of another shape"};
 
@@ -173,7 +174,7 @@ struct StageStarted {
   std::int64_t step = 0;  // steps done before it
   double share = 0;
   StageFacts facts;
-  std::string log_name{};  // how its line in the log begins
+  std::string log_name{};  // prefix of the log line
 
   template <class V>
   void visit(V&& v) const {

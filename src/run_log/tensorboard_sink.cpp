@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Events whose numbers are written: at their step, or at the last one.
+// Events whose numbers are written, at their own step or at the last step.
 constexpr auto at_a_step = std::to_array<std::string_view>(
     {StepEnded::kEvent.name, StepTimed::kEvent.name, Validated::kEvent.name,
      StepSkipped::kEvent.name, CheckpointSaved::kEvent.name});
@@ -24,7 +24,7 @@ constexpr auto at_the_end =
     std::to_array<std::string_view>({MemoryMeasured::kEvent.name, FinalScored::kEvent.name,
                                      LoopEnded::kEvent.name, ArtifactWritten::kEvent.name});
 
-// train, train_loss → train/loss; of a `final` one with its name: final/NAME/loss
+// Returns the tag: train, train_loss → train/loss; for `final` events final/NAME/loss.
 std::string tag_of(const json& event, std::string_view field) {
   const auto& name = event["event"].get_ref<const std::string&>();
   const bool is_final = name == FinalScored::kEvent.name;
@@ -43,7 +43,7 @@ EventFile::Scalars scalars_of(const json& event) {
   return scalars;
 }
 
-// Indented by four: TensorBoard shows it as it is.
+// Indents text by four, a Markdown code block, so that TensorBoard shows it verbatim.
 std::string as_code(const std::string& text) {
   std::string code = "    ";
   for (const char c : text) {
@@ -63,7 +63,7 @@ const std::string& made_folder(const std::string& folder) {
 TensorboardSink::TensorboardSink(const std::string& folder, const Settings& settings,
                                  std::optional<std::int64_t> continues_at)
     : settings_(settings), file_(made_folder(folder)), step_(continues_at.value_or(0)) {
-  // One that watches the folder has the steps that are trained again.
+  // A TensorBoard that watches the folder has already read the steps that are trained again.
   if (continues_at) file_.write_restart(*continues_at + 1);
   file_.write_text(step_, "settings", as_code(settings_text(settings)));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Warnings: `kind` tells them apart in metrics.jsonl.
+// Warnings; `kind` distinguishes them in metrics.jsonl.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,7 +37,7 @@ struct TokensStalled {
   }
 };
 
-// The pass over the training tokens from which on repetition may harm.
+// A pass over the training tokens began from which on repetition may harm.
 struct TokensRepeated {
   static constexpr EventName kEvent{"warning", "the fifth pass over the training tokens begins"};
 
