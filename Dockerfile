@@ -1,10 +1,10 @@
-# Two stages: the first sets up and builds with the repository's own scripts; the second holds the
-# program, LibTorch and nothing to compile with. For GPUs: --build-arg LIBTORCH=cuda
+# Two stages: the first sets up and builds with the repository's own scripts; the second contains only the program
+# and LibTorch, no build tools. For GPUs: --build-arg LIBTORCH=cuda
 FROM debian:12-slim AS build
 ARG LIBTORCH=cpu
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /opt/train_gpt
-# The slow layers come first, and depend only on the scripts that make them.
+# The slow layers come first and depend only on the scripts that create them.
 COPY scripts/setup.sh scripts/common.sh scripts/
 RUN scripts/setup.sh --${LIBTORCH}
 COPY . .

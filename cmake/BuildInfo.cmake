@@ -1,12 +1,12 @@
-# Writes OUTPUT: the git commit of SOURCE_DIR and the size of its src/ as tar.xz, for the log.
+# Writes to OUTPUT the git commit of SOURCE_DIR and the size of its src/ as tar.xz, for the log.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)
   set(commit unknown)
 endif()
-# What a submission would carry: src/ as tar.xz. The files are sorted and carry no time of their own,
-# since the order of a directory and the times of a checkout change the size by some per cent.
+# src/ as tar.xz, as a submission would include it. Files are sorted and have a fixed time, because directory order
+# and checkout times change the size by a few per cent.
 set(archive ${OUTPUT}.tar.xz)
 file(GLOB_RECURSE sources ${SOURCE_DIR}/src/*)
 file(ARCHIVE_CREATE OUTPUT ${archive} PATHS ${sources} FORMAT gnutar COMPRESSION XZ MTIME 0)

@@ -2,10 +2,10 @@
 #   TRAIN_GPT_WITH_CUDA  whether the program uses GPUs
 #   TRAIN_GPT_NVCC       its CUDA compiler: the first of NVCC... that is usable
 #   TRAIN_GPT_CUDA_WHY   the reason, in one line
-# MODE OFF: the CPU program. AUTO: with CUDA where SITE_PACKAGES has LibTorch's CUDA set and an nvcc is
-# usable. ON: with CUDA, or an error.
+# MODE OFF builds for the CPU. AUTO builds with CUDA if SITE_PACKAGES has LibTorch's CUDA libraries and an nvcc is
+# usable. ON requires CUDA and fails without it.
 
-# Sets ERROR to the reason why NVCC cannot be used, or to "" if it can. It may exist and not work: packages
+# Sets ERROR to the reason why NVCC cannot be used, or to "" if it can. An nvcc may exist but not work: packages
 # install it separately from the headers (crt/, nv/target) and libraries that every compilation needs.
 function(train_gpt_check_nvcc nvcc error)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE version ERROR_QUIET)
@@ -31,7 +31,7 @@ function(train_gpt_check_nvcc nvcc error)
 endfunction()
 
 function(train_gpt_choose_cuda mode site_packages)
-  # The small wheel set has only what libtorch_cpu.so links.
+  # The CPU-only wheel set has only what libtorch_cpu.so links.
   file(GLOB cuda_header ${site_packages}/nvidia/cu13/include/cublas_v2.h)
   file(GLOB cudnn_lib ${site_packages}/nvidia/cudnn/lib/libcudnn.so.*)
   file(GLOB cudnn_frontend ${site_packages}/include/cudnn_frontend.h)

@@ -1,17 +1,19 @@
-# train_gpt_layer(NAME [TORCH] [ONLY FILE...] [EXCEPT FILE...] [LINK ...]): one folder of src/ is one static
-# library of all its sources, of the named ones or of all but the named ones. Without TORCH it neither compiles
-# nor links with LibTorch.
-# train_gpt_test(NAME [TORCH] [LINK ...]): the tests of one layer are one program and one ctest.
-# train_gpt_python_test(NAME FILE): a file of Python's unittest is one ctest.
-# train_gpt_may_skip(NAME): ctest calls the test NAME skipped where it exits with 77, as both of tests/runner do.
+# train_gpt_layer(NAME [TORCH] [ONLY FILE...] [EXCEPT FILE...] [LINK ...]): builds one folder of src/ as a static
+# library, from all sources, from the files after ONLY, or from all but the files after EXCEPT. Without TORCH the
+# library neither compiles nor links with LibTorch.
+# train_gpt_test(NAME [TORCH] [LINK ...]): builds the tests of one layer as one program, run as one ctest test.
+# train_gpt_python_test(NAME FILE): runs a Python unittest file as one ctest test.
+# train_gpt_may_skip(NAME): ctest reports the test NAME as skipped if it exits with 77, as both test runners in
+# tests/runner do.
 
-# train_gpt_torch_pch(NAME HEADER...): the precompiled header NAME, for train_gpt_use_torch(TARGET NAME).
+# train_gpt_torch_pch(NAME HEADER...): defines the precompiled header NAME; train_gpt_use_torch(TARGET NAME) uses
+# it.
 function(train_gpt_torch_pch name)
   add_library(${name} OBJECT ${CMAKE_SOURCE_DIR}/src/torch_pch.cpp)
   target_precompile_headers(${name} PRIVATE ${ARGN})
   target_link_libraries(${name} PUBLIC fmt_library torch::cpu)
-  # Compiled without -Werror in any case: another flag would give other bytes, and ccache would miss for every
-  # file that uses it.
+  # Always compiled without -Werror: another flag would change the file's bytes, and ccache would miss for every
+  # source that uses it.
   get_target_property(options ${name} COMPILE_OPTIONS)
   list(REMOVE_ITEM options $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
   set_target_properties(${name} PROPERTIES COMPILE_OPTIONS "${options}")
@@ -50,7 +52,7 @@ function(train_gpt_test name)
   if(NOT sources)
     return()
   endif()
-  # Tests that need a GPU are a program of their own, which is skipped where there is none.
+  # Tests that need a GPU are a separate program, which is skipped if there is no GPU.
   set(gpu_sources ${sources})
   list(FILTER gpu_sources INCLUDE REGEX "_gpu_test.cpp$")
   list(FILTER sources EXCLUDE REGEX "_gpu_test.cpp$")
@@ -73,7 +75,7 @@ function(train_gpt_test_program name label link torch)
     train_gpt_use_torch(${name}_tests torch_test_pch)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
-  # One thread each: the tensors are small, and idle threads that spin would slow down the other tests.
+  # One thread per test: the tensors are small, and idle threads that spin would slow down the other tests.
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMP_NUM_THREADS=1)
   train_gpt_may_skip(${name})
 endfunction()

@@ -1,8 +1,8 @@
-# LibTorch as the PyPI wheel lays it out, as imported targets:
+# Imported targets for LibTorch in the layout of the PyPI wheel:
 #   torch::cpu   ATen, autograd and c10 on the CPU
-#   torch::cuda  the same on NVIDIA GPUs, with cuDNN and NCCL (only where TRAIN_GPT_WITH_CUDA is set): the
-#                device layer links it, and thereby every layer that links device
-# find_package(Torch) refuses to configure without a CUDA toolkit, and this program runs without one.
+#   torch::cuda  torch::cpu plus NVIDIA GPUs, cuDNN and NCCL (only if TRAIN_GPT_WITH_CUDA is set); the device
+#                layer links it, and every layer that links the device layer gets it through that
+# find_package(Torch) is not used because it requires a CUDA toolkit at configure time.
 
 file(GLOB torch_candidates ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
 list(GET torch_candidates 0 torch_first)
@@ -13,8 +13,8 @@ endif()
 get_filename_component(site_packages ${TORCH_DIR} DIRECTORY)
 file(GLOB nvidia_lib_dirs ${site_packages}/nvidia/*/lib)
 
-# Wheels first, since they are pinned.
-set(NVCC "" CACHE FILEPATH "the CUDA compiler; where empty, that of the wheels or of the system")
+# The wheels are searched first because their versions are pinned.
+set(NVCC "" CACHE FILEPATH "CUDA compiler; if empty, nvcc from the wheels or the system")
 if(NVCC)
   set(nvccs ${NVCC})
 else()
@@ -29,7 +29,7 @@ if(TRAIN_GPT_WITH_CUDA)
   string(REPLACE "a;" "a-real;" CMAKE_CUDA_ARCHITECTURES "${CUDA_ARCHS}")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   enable_language(CUDA)
-  # CMake 3.25 does not know that this nvcc has C++20.
+  # CMake 3.25 does not know that this nvcc supports C++20.
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -63,15 +63,15 @@ if(TRAIN_GPT_WITH_CUDA)
                            ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*
                            ${site_packages}/nvidia/cudnn/lib/libcudnn.so.*)
   add_library(torch_cuda_any INTERFACE)
-  # Nothing refers to libtorch_cuda by symbol: its kernels register themselves, so it must not be dropped.
+  # No symbol refers to libtorch_cuda: its kernels register themselves, so the linker must not drop it.
   target_link_libraries(torch_cuda_any INTERFACE torch_any -Wl,--no-as-needed
     ${TORCH_DIR}/lib/libtorch_cuda.so ${TORCH_DIR}/lib/libc10_cuda.so ${cuda_libraries} -Wl,--as-needed)
   add_library(torch::cuda ALIAS torch_cuda_any)
 endif()
 
-# train_gpt_cuda_sources(TARGET FILE...) adds CUDA sources. Only these find CUDA's headers: everything else
-# compiles alike for both programs, so that ccache compiles it once. Headers that the wheels lack (crt/, nv/)
-# come from the toolkit of the compiler.
+# train_gpt_cuda_sources(TARGET FILE...) adds CUDA sources. Only these get CUDA's include path: all other sources
+# compile identically for the CPU and the CUDA program, so ccache compiles them once. Headers missing from the
+# wheels (crt/, nv/) come from the compiler's toolkit.
 set(cuda_include_flags "")
 foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include ${site_packages}/nvidia/cudnn/include
                      ${site_packages}/nvidia/nccl/include ${site_packages}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})

@@ -1,5 +1,5 @@
-# Debian's packages. Header-only or static where that costs no compile time: a build then runs on machines
-# without them.
+# Debian packages. Header-only or static where that does not slow down compilation, so that the program runs on
+# machines without these packages.
 find_package(Threads REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
@@ -8,14 +8,14 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(xxhash REQUIRED libxxhash)  # its header alone
 find_package(cxxopts REQUIRED)
-# The HTTP server of libevent, statically: pkg-config names its shared libraries.
+# libevent's HTTP server, linked statically; pkg-config names the shared libraries.
 pkg_check_modules(libevent_extra REQUIRED libevent_extra libevent_core)
 find_library(LIBEVENT_EXTRA libevent_extra.a HINTS ${libevent_extra_LIBRARY_DIRS} REQUIRED)
 find_library(LIBEVENT_CORE libevent_core.a HINTS ${libevent_extra_LIBRARY_DIRS} REQUIRED)
 add_library(libevent INTERFACE)
 target_link_libraries(libevent INTERFACE ${LIBEVENT_EXTRA} ${LIBEVENT_CORE})
 target_include_directories(libevent SYSTEM INTERFACE ${libevent_extra_INCLUDE_DIRS})
-# Statically for the same reason as libevent: few systems have its shared libraries.
+# Static for the same reason as libevent: few systems have the shared libraries.
 pkg_check_modules(libbrotli REQUIRED libbrotlienc libbrotlidec)
 add_library(libbrotli INTERFACE)
 foreach(part IN ITEMS enc dec common)
@@ -24,7 +24,7 @@ foreach(part IN ITEMS enc dec common)
 endforeach()
 target_include_directories(libbrotli SYSTEM INTERFACE ${libbrotli_INCLUDE_DIRS})
 find_path(PROTOZERO protozero/pbf_writer.hpp REQUIRED)  # headers alone
-# Every Debian has their shared libraries: dpkg unpacks with them.
+# Every Debian system has these shared libraries, because dpkg uses them.
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
@@ -33,8 +33,8 @@ if(TRAIN_GPT_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
-# The shared library of fmt: from its headers alone every file that formats takes 3 s more to compile. The
-# wheel's include folder has the headers of another fmt, without a library; these are found before them.
+# fmt as a shared library: header-only, it adds 3 s to every file that formats. The wheel's include folder has the
+# headers of another fmt version without a library; Debian's headers are found first.
 get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt_include)
 file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/fmt_include/fmt SYMBOLIC)

@@ -1,5 +1,5 @@
-# train_gpt_text_header(TARGET FILE NAME): TARGET's sources find a header of FILE's own name, whose constant
-# NAME is FILE's text. Configured again when FILE changes.
+# train_gpt_text_header(TARGET FILE NAME): generates a header, named after FILE, for TARGET's sources; its constant
+# NAME holds the text of FILE. CMake reconfigures when FILE changes.
 function(train_gpt_text_header target file name)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # usage: scripts/bare_machine.sh [--keep] [--beside FOLDER] TREE COMMAND
 #
-# Runs COMMAND, a line for bash, as on a newcomer's machine: as root of a bare Debian 12 in the folder
-# TREE, in a fresh clone of this repository's last commit. For example:
+# Runs COMMAND, a bash command line, as on a newcomer's machine: as root of a bare Debian 12 in the folder TREE, in a
+# fresh clone of this repository's last commit. For example:
 #   scripts/bare_machine.sh /tmp/bare 'scripts/quickstart.sh && scripts/test.sh'
-# If TREE does not exist, it is made with debootstrap: minbase and ca-certificates, 300 MB, a minute.
-# It uses this machine's package mirror and settings of apt, pip and proxies. Mounts in it exist in
-# COMMAND's namespace only and end with it, so that TREE can be removed like any folder. With wheels
-# and builds it grows to some 9 GB.
-#   --keep            continues in the clone of an earlier call, if there was one
-#   --beside FOLDER   mounts FOLDER read-only beside the clone
-# The exit status is COMMAND's, or 69 if this machine cannot make such a tree: that takes root, Debian
-# 12 and the right to mount.
+# If TREE does not exist, debootstrap creates it (minbase and ca-certificates, 300 MB, one minute) with this machine's
+# package mirror and apt, pip and proxy settings. Mounts exist only in COMMAND's namespace and end with it, so TREE
+# can be removed like any folder. With wheels and builds it grows to about 9 GB.
+#   --keep            continues in the clone of an earlier call, if there is one
+#   --beside FOLDER   mounts FOLDER read-only next to the clone
+# The exit status is COMMAND's, or 69 if this machine cannot create such a tree, which requires root, Debian 12 and
+# permission to mount.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -65,7 +64,7 @@ copy_settings() {
 
 [[ $(id -u) == 0 ]] || unable "this takes root"
 unshare --mount true 2>/dev/null || unable "nothing can be mounted here"
-# debootstrap removes its own folder when it is complete.
+# debootstrap removes its own folder when it has finished.
 [[ -e $tree/etc/debian_version && ! -e $tree/debootstrap ]] || make_tree
 copy_settings
 if [[ $keep == no || ! -e $tree/srv/train_gpt ]]; then
@@ -73,7 +72,7 @@ if [[ $keep == no || ! -e $tree/srv/train_gpt ]]; then
   git clone -q . "$tree/srv/train_gpt"
 fi
 
-# No other variables of this machine's environment are passed.
+# Passes only these variables of this machine's environment.
 mapfile -t settings < <(env | grep -iE '^((http|https|all|no)_proxy|PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|DEFAULT_TIMEOUT)|CI)=')
 settings+=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
   SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt)
@@ -91,7 +90,7 @@ exec unshare --mount bash -euc '
     mount --bind "$beside" "$inside"
     mount -o remount,bind,ro "$inside"
   fi
-  # By pivot_root: in a chroot there are no user name spaces, and so no tests that need them.
+  # pivot_root, not chroot: in a chroot, user namespaces do not work, and tests need them.
   cd "$tree"
   pivot_root . mnt
   umount --lazy /mnt

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # usage: scripts/bench.sh [--recipe NAME] [--rounds N] [--steps N] [--no-peer]
 #
-# train_gpt beside the same model under torch.compile (tests/bench/torch_compile_peer.py) on one GPU, in turns,
-# in bf16, and train_gpt with FP8=1, on the same synthetic tokens: configs/record.env and
-# configs/speedrun_124m.env, or the one named; step times, and watts, clock and joules. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables,
-# picture and logs go to $OUT (logs/bench by default). Needs an existing build/, an idle GPU, and a PYTHON (python3)
-# with torch and Triton.
+# Compares train_gpt, in bf16 and with FP8=1, with the same model under torch.compile in bf16
+# (tests/bench/torch_compile_peer.py) on one GPU, in alternating runs on the same synthetic tokens, for
+# configs/record.env and configs/speedrun_124m.env or the named recipe: step times, watts, clock and joules. Then times
+# each operation alone (build/op_bench) and the phases of train_gpt's step. Tables, picture and logs go to $OUT
+# (logs/bench by default). Requires an existing build/, an idle GPU, and a PYTHON (python3) with torch and Triton.
 #
-# The peer compiles at every start, so it starts once a recipe and round, and takes all its steps then:
-# 40 to 120 s before the first step in round 1, which begins with an empty cache, and about 20 s in the
-# next from that cache. Two rounds of ten steps (the defaults) of both recipes, with the operations,
-# thus stay below six minutes on an H200.
+# The peer compiles at every start, so it starts once per recipe and round and then runs all its steps: the first step
+# comes after 40 to 120 s in round 1, which begins with an empty compile cache, and after about 20 s in later rounds.
+# Two rounds of ten steps (the defaults) of both recipes, with the operations, take less than six minutes on an H200.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -32,19 +31,19 @@ while [[ $# -gt 0 ]]; do
     --steps) steps=${2-} ;;
     *) bad_argument "$1" ;;
   esac
-  [[ -n ${2-} ]] || die "$1 wants a value"
+  [[ -n ${2-} ]] || die "$1 requires a value"
   shift 2
 done
 require_presets "${recipes[@]}"
 need_gpu_and_build
 
-make_folders # in $work: discarded weights, and the peer's compile cache
+make_folders # in $work: discarded weights and the peer's compile cache
 runs=$out/runs
 mkdir -p "$runs"
 rm -f "$runs"/*
 failed=0
 
-# start PROGRAM RECIPE NAME: its log is $runs/NAME.log.
+# start PROGRAM RECIPE NAME: writes its log to $runs/NAME.log.
 start() {
   local config=(--config "configs/$2.env") fp8=0
   case $1 in
@@ -66,7 +65,7 @@ start() {
   esac
 }
 
-# Until it is killed; tests/bench/power_log.py reads it.
+# Runs until it is killed; tests/bench/power_log.py reads its output.
 sample_power() {
   date +%s.%N
   exec nvidia-smi --id="${CUDA_VISIBLE_DEVICES:-0}" --query-gpu=timestamp,power.draw.instant,clocks.sm \

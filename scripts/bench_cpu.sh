@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_cpu.sh [--orders] [--rounds N] [--steps N] [--warmup N] [--program PATH]
 #
-# Milliseconds a step of build/train_gpt beside a plain PyTorch eager script of the same model, taken
-# in turns on the quickstart's shards and preset, with as many threads (OMP_NUM_THREADS, else all
-# cores). With --orders train_gpt alone, in the stream and the documents order. Needs an idle machine,
-# shards from scripts/quickstart.sh (or DATA_PATH), and LibTorch for Python from scripts/setup.sh --tests.
+# Compares the step time of build/train_gpt with a plain PyTorch eager script of the same model, in alternating runs
+# with the quickstart's shards and preset and the same number of threads (OMP_NUM_THREADS, else all cores). With
+# --orders runs only train_gpt, in the stream and the documents order. Requires an idle machine, shards from
+# scripts/quickstart.sh (or DATA_PATH), and LibTorch for Python from scripts/setup.sh --tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

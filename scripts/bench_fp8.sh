@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_fp8.sh [--recipe NAME] [--rounds N] [--steps N]
 #
-# What does each part of FP8 bring? configs/record.env and configs/gpt124m.env, or the one named, on one
-# GPU on synthetic tokens, in bf16, with FP8=mlp, qkv, out and head alone and with all of them, in turns: the
-# median step times and their ratio to bf16's, two rounds of 14 steps by default. Logs and the table go
-# to $OUT (logs/bench_fp8). What FP8 costs in loss: scripts/bench_loss.sh --dtypes "bf16 fp8 bf16:1338 fp8:1338".
+# Measures what each part of FP8 gains, for configs/record.env and configs/gpt124m.env or the named recipe, on one GPU
+# with synthetic tokens. Alternates between bf16, FP8=mlp, qkv, out and head alone, and all of them, and prints the
+# median step times and their ratio to bf16; two rounds of 14 steps by default. Logs and the table go to $OUT
+# (logs/bench_fp8). For the loss: scripts/bench_loss.sh --dtypes "bf16 fp8 bf16:1338 fp8:1338".
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -16,7 +16,7 @@ rounds=2 steps=14 recipes=(record gpt124m)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --recipe | --rounds | --steps) [[ $# -ge 2 ]] || die "$1 wants a value" ;;&
+    --recipe | --rounds | --steps) [[ $# -ge 2 ]] || die "$1 requires a value" ;;&
     --recipe) recipes=("$2") ;;
     --rounds) rounds=$2 ;;
     --steps) steps=$2 ;;

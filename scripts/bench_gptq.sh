@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_gptq.sh [--preset NAME] [--rounds N] [--compressors "NAME ..."]
 #
-# ARTIFACT=gptq of configs/record_1061.env, or another preset, on one GPU, synthetic documents and a model of two
-# steps: of each compressor (lzma, brotli, pergroup; all three where lrzip is installed, else the first two) and
-# round the seconds of the Hessians of GPTQ_CALIBRATION_BATCHES, of GPTQ with LQER, of packing and of reading, and
-# the bytes. The first round has what CUDA's libraries do at their first call. Then tests/bench/quantize_bench,
-# kind of matrix by kind. Logs and the table, which is the last that is printed, go to $OUT (logs/bench_gptq).
+# Measures ARTIFACT=gptq of configs/record_1061.env, or another preset, on one GPU, with synthetic documents and a model
+# trained for two steps. For each compressor (lzma, brotli, pergroup; the last only if lrzip is installed) and round:
+# the seconds for the Hessians of GPTQ_CALIBRATION_BATCHES, for GPTQ with LQER, for packing and for reading, and the
+# bytes. The first round includes the start-up cost of CUDA's libraries. Then runs tests/bench/quantize_bench for each
+# kind of matrix. Logs and the table, which is printed last, go to $OUT (logs/bench_gptq).
 #
-# Without a GPU a tiny model runs instead: it shows that the script works, not how fast anything is.
+# Without a GPU a tiny model runs instead: this only tests the script, its times mean nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -20,7 +20,7 @@ preset=record_1061 rounds=2 compressors=(lzma brotli)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --preset | --rounds | --compressors) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --preset | --rounds | --compressors) [[ -n ${2-} ]] || die "$1 requires a value" ;;&
     --preset) preset=$2 ;;
     --rounds) rounds=$2 ;;
     --compressors) read -ra compressors <<<"$2" ;;

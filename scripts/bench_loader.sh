@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_loader.sh [--rounds N] [--workers N] [--queue N] [--program PATH]
 #
-# Tokens a second of the loader alone beside numpy and PyTorch's DataLoader, taken in turns on the same
-# shards, and how long the loader blocks the consumer when a batch is ready. The loader returns the
-# shards' uint16, which are copied to the device unchanged; the DataLoader returns int64 inputs and targets,
-# as training scripts use it. Reads DATA_PATH, else 100 million synthetic tokens (200 MB, deleted at
-# the end). Needs an idle machine, build/loader_bench and PyTorch from scripts/test.sh.
+# Compares the loader's tokens per second with numpy and PyTorch's DataLoader, in alternating runs on the same shards,
+# and measures how long the loader blocks the consumer when a batch is ready. The loader returns the shards' uint16,
+# which are copied to the device unchanged; the DataLoader returns int64 inputs and targets, as training scripts use
+# it. Reads DATA_PATH, else 100 million synthetic tokens (200 MB, deleted at the end). Requires an idle machine,
+# build/loader_bench, and PyTorch from scripts/test.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

@@ -2,28 +2,29 @@
 # usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp8 fp16:SEED"]
 #        [--lr-divisor N] [--batch-tokens N] [--device cuda|cpu] [-- TRAIN_GPT_FLAG ...]
 #
-# Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
-# a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
-# graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
-# all GPUs of this host, or CUDA_VISIBLE_DEVICES; about six minutes on four H200s, twenty on one.
-# With --dtypes: in these number formats, all else alike, each compared with the first; fp16:1338 is one from
-# other weights (SEED), fp8 is bf16 with FP8=1, fp8=mlp,out with these parts of it. A format named twice shows
-# what two runs differ by.
+# Checks that fast kernels and half precision train as the reference does. The preset's network trains for 1,000 steps
+# of 98,304 tokens, with the same tokens and initial weights in every run: fp32 without own kernels or CUDA graphs,
+# bf16 without and with them, and bf16 with other initial weights (the noise to compare with). Uses all GPUs of this
+# host or CUDA_VISIBLE_DEVICES; takes about six minutes on four H200s, twenty on one.
+# With --dtypes: compares these number formats, all else equal, with the first one. fp16:1338 starts from other weights
+# (SEED), fp8 is bf16 with FP8=1, and fp8=mlp,out is bf16 with those parts in FP8. Naming a format twice shows the
+# difference between two identical runs.
 #
-# At a preset's learning rates two runs of the same settings part by a percent or two after some hundred steps,
-# since roundings grow. With --lr-divisor 4 all its rates are a quarter and QAT is off, so that less can be
-# seen.
+# At a preset's learning rates, the losses of two identical runs differ by one or two per cent after some hundred
+# steps, because rounding errors grow. --lr-divisor 4 divides all learning rates by 4 and turns QAT off, so that
+# smaller differences become visible.
 #
-# Recurrence from the middle on: --preset record_1061 --steps 300 --dtypes "fp32 bf16" -- --enable-looping-at 0.5,
-# and with --steps 1000 --dtypes "bf16 fp8 bf16:1338 fp8:1338". In fp32 attention of documents is a matrix over the
-# whole row of a micro-batch, 36 times smaller with --grad-accum-steps 48 --val-batch-size 98304 behind the --.
+# To test depth recurrence from the middle of the run on: --preset record_1061 --steps 300 --dtypes "fp32 bf16" --
+# --enable-looping-at 0.5, and with --steps 1000 --dtypes "bf16 fp8 bf16:1338 fp8:1338". In fp32, document attention
+# materializes a matrix over the whole row of a micro-batch; -- --grad-accum-steps 48 --val-batch-size 98304 makes it
+# 36 times smaller.
 #
-# --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
-# quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
-# scripts/quickstart.sh --iterations 0 brings that text. --device cpu, --batch-tokens and a small preset
-# try the script without a GPU. Flags after -- go to each run: -- --num-layers 6 makes the network smaller,
-# for fp32 takes twenty times as long as bf16. The table, the curves and a folder of each run, for train_gpt
-# report, go to $OUT (logs/bench_loss).
+# --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it has none, they are made from the
+# quickstart's text with its documents shuffled, and can be copied to another machine: MORE_TEXT=1
+# scripts/quickstart.sh --iterations 0 fetches that text. --device cpu, --batch-tokens and a small preset allow a trial
+# without a GPU. Flags after -- go to each run: -- --num-layers 6 makes the network smaller, since fp32 takes twenty
+# times as long as bf16. The table, the curves and a folder for each run, for train_gpt report, go to $OUT
+# (logs/bench_loss).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -38,7 +39,7 @@ set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --steps | --preset | --data | --dtypes | --lr-divisor | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --steps | --preset | --data | --dtypes | --lr-divisor | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 requires a value" ;;&
     --steps) steps=$2 ;;
     --data) data=$2 ;;
     --dtypes) read -ra dtypes <<<"$2" ;;
@@ -69,12 +70,12 @@ if [[ $lr_divisor != 1 ]]; then
   rates+=(--late-qat-threshold 0)
 fi
 
-# One in fifty documents is for validation, which no figure here reads.
+# One document in fifty is for validation, which this script does not use.
 make_data() {
   local documents
   mapfile -t documents < <(find data/quickstart/text data/quickstart/more_text -type f 2>/dev/null | LC_ALL=C sort)
   [[ ${#documents[@]} -gt 0 ]] ||
-    die "no shards in $data, and no text to make them of; first: MORE_TEXT=1 scripts/quickstart.sh --iterations 0"
+    die "no shards in $data, and no text to make them from; run first: MORE_TEXT=1 scripts/quickstart.sh --iterations 0"
   say "shards: ${#documents[@]} documents, shuffled, to $data"
   "$build/make_shards" --tokenizer data/quickstart/tokenizer.model --out "$data" --shuffle 1 --val-fraction 0.02 \
     --replace-invalid "${documents[@]}" || exit 1

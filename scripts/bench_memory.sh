@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_memory.sh [--steps N] [--recipe NAME] [--limits "GB ..."]
 #
-# What does little memory cost? configs/record.env and configs/speedrun_124m.env (or the one named) on one
-# GPU, in bf16 on synthetic tokens: without a limit, with each ACTIVATION_RECOMPUTE, and with
-# GRAD_ACCUM_STEPS=auto under MEMORY_LIMIT_GB=8, 12, 16 and 24 (--limits). Of each the sequences of a pass,
-# the peak memory and tokens a second, from N steps (8). Some four minutes on a large GPU. Logs and the
-# table go to $OUT (logs/bench_memory).
+# Measures the cost of limited memory, for configs/record.env and configs/speedrun_124m.env (or the named recipe) on one
+# GPU, in bf16 with synthetic tokens: without a limit, with each ACTIVATION_RECOMPUTE, and with GRAD_ACCUM_STEPS=auto
+# under MEMORY_LIMIT_GB=8, 12, 16 and 24 (--limits). Prints the sequences per forward pass, the peak memory and tokens
+# per second of each, from N steps (8). About four minutes on a large GPU. Logs and the table go to $OUT
+# (logs/bench_memory).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -17,7 +17,7 @@ steps=8 recipes=(record speedrun_124m) limits=(8 12 16 24)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --steps | --recipe | --limits) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --steps | --recipe | --limits) [[ -n ${2-} ]] || die "$1 requires a value" ;;&
     --steps) steps=$2 ;;
     --recipe) recipes=("$2") ;;
     --limits) read -ra limits <<<"$2" ;;

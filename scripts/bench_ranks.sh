@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_ranks.sh [--rounds N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
-# How training scales over the GPUs of this host, or CUDA_VISIBLE_DEVICES: configs/record.env and
-# configs/speedrun_124m.env in bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one
-# rank on every GPU at the same time, which measures the slowest of them by itself; then two runs with
-# DETERMINISTIC=1 to compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the
-# traces' pictures go to $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
-# Settings of the environment hold for every run: DATA_PATH=synthetic:documents ENABLE_LOOPING_AT=0 --presets
-# record_1061 measures the last record in its recurrence.
+# Measures scaling over the GPUs of this host or CUDA_VISIBLE_DEVICES: configs/record.env and
+# configs/speedrun_124m.env in bf16 on 1, 2, 4, … ranks alternately, with the same synthetic tokens, and as one
+# independent rank on every GPU at once, which finds the slowest GPU. Then compares two runs with DETERMINISTIC=1 bit
+# by bit, and traces one step of each preset on all GPUs. Tables, metrics and pictures of the traces go to $OUT
+# (logs/bench_ranks by default). Requires an existing build/ and otherwise idle GPUs. Settings in the environment
+# apply to every run: DATA_PATH=synthetic:documents ENABLE_LOOPING_AT=0 --presets record_1061 measures the last record
+# with depth recurrence.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -36,7 +36,7 @@ make_folders
 mkdir "$work/runs"
 export DATA_PATH=${DATA_PATH:-synthetic:zipf}
 
-# train NAME RANKS PRESET FLAG ...: its log and metrics are $work/runs/NAME.{log,jsonl}.
+# train NAME RANKS PRESET FLAG ...: writes log and metrics to $work/runs/NAME.{log,jsonl}.
 train() {
   local name=$1 count=$2 preset=$3
   shift 3
@@ -54,7 +54,7 @@ train() {
   rm -rf "${work:?}/$name"
 }
 
-# side_by_side PRESET ROUND: one rank on each GPU, none of which waits for another.
+# side_by_side PRESET ROUND: runs one independent rank on each GPU at the same time.
 side_by_side() {
   local i
   for i in "${!gpus[@]}"; do
@@ -75,7 +75,7 @@ for ((round = 1; round <= rounds; ++round)); do
 done
 most=${ranks##* }
 first=${presets%% *}
-say "the same bits twice, $first on $most"
+say "two deterministic runs, $first on $most"
 steps=8
 for again in 1 2; do train "deterministic-$again" "$most" "$first" --deterministic 1; done
 losses() { grep -o '"train_loss":[^,}]*' "$work/runs/$1.jsonl"; }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_recurrence.sh [--preset NAME] [--rounds N] [--steps N] [--programs "NAME ..."]
 #
-# configs/record_1061.env, or another preset with recurrence, on one GPU and synthetic documents, before its
-# recurrence and in it from the first step on: train_gpt in bf16, with ACTIVATION_RECOMPUTE=light and with FP8=1
-# beside the same model under torch.compile (tests/bench/torch_compile_peer.py) in bf16, in turns. Of each
-# the median of N steps (14) after the first four, peak memory, and the seconds from launch to the first step,
-# without a warm-up before it; the table is the last that is printed. About seven minutes a round, half of
-# them the peer's compilation; --programs picks some of bf16, bf16_light, fp8 and peer. Logs and the table go to
-# $OUT (logs/bench_recurrence).
+# Measures depth recurrence in configs/record_1061.env, or another preset that has it, on one GPU with synthetic
+# documents: without recurrence, and with it from the first step on. Alternates between train_gpt in bf16, with
+# ACTIVATION_RECOMPUTE=light and with FP8=1, and the same model under torch.compile
+# (tests/bench/torch_compile_peer.py) in bf16. Reports for each the median of N steps (14) after the first four, peak
+# memory, and the seconds from launch to the first step, without warm-up steps; the table is printed last. About seven
+# minutes per round, half of them the peer's compilation; --programs selects some of bf16, bf16_light, fp8 and peer.
+# Logs and the table go to $OUT (logs/bench_recurrence).
 #
-# Without a GPU a tiny model runs instead: it shows that the script works, not how fast anything is.
+# Without a GPU a tiny model runs instead: this only tests the script, its times mean nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -21,7 +21,7 @@ preset=record_1061 rounds=1 steps=14 programs=(bf16 bf16_light fp8 peer)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --preset | --rounds | --steps | --programs) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --preset | --rounds | --steps | --programs) [[ -n ${2-} ]] || die "$1 requires a value" ;;&
     --preset) preset=$2 ;;
     --rounds) rounds=$2 ;;
     --steps) steps=$2 ;;
@@ -34,7 +34,7 @@ require_presets "$preset"
 for program in "${programs[@]}"; do
   [[ $program =~ ^(bf16|bf16_light|fp8|peer)$ ]] || die "no program '$program': expected bf16, bf16_light, fp8 or peer"
 done
-# Both programs read these; a constant learning rate, whatever the number of steps.
+# Both programs read these settings. The learning rate is constant, whatever the number of steps.
 export DATA_PATH=synthetic:documents WARMDOWN_FRAC=0 WARMDOWN_ITERS=0 COMPUTE_DTYPE=bf16
 peer_flags=()
 if have_gpu; then
@@ -48,7 +48,7 @@ else
   peer_flags=(--eager)
   mapfile -t programs < <(printf '%s\n' "${programs[@]}" | grep -vx fp8)
 fi
-make_folders # in $work: discarded weights, and the peer's compile cache
+make_folders # in $work: discarded weights and the peer's compile cache
 rm -f "$out"/*.jsonl "$out"/*.log "$out"/*.err
 failed=0
 
@@ -78,7 +78,7 @@ start() {
 for ((round = 1; round <= rounds; ++round)); do
   for depth in before in; do
     for program in "${programs[@]}"; do
-      # The share of the run from which on there is recurrence: never, or 0.
+      # Fraction of the run at which recurrence begins: 2 (never) or 0.
       ENABLE_LOOPING_AT=$([[ $depth == in ]] && echo 0 || echo 2) start "$program" "$program.$depth.$round" || failed=1
     done
   done

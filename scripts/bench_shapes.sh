@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_shapes.sh [--rounds N] [--steps N]
 #
-# What do sizes cost that GPUs do not like? GPT-124M (configs/gpt124m.env) on one GPU, in bf16 on
-# synthetic tokens, with a vocabulary, heads and widths that train_gpt pads, each beside its
-# neighbours, in turns: the ratio of the median step times, one round of 14 steps by default. Logs and
-# the table go to $OUT (logs/bench_shapes). Without a GPU a tiny model runs instead: it shows that the
-# script works, not how fast anything is.
+# Measures the cost of sizes that are not multiples of what GPUs need: GPT-124M (configs/gpt124m.env) on one GPU, in
+# bf16 with synthetic tokens, with a vocabulary, heads and widths that train_gpt pads, each compared with neighbouring
+# sizes in alternating runs. Prints the ratio of the median step times, from one round of 14 steps by default. Logs
+# and the table go to $OUT (logs/bench_shapes). Without a GPU a tiny model runs instead: this only tests the script,
+# its times mean nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -17,7 +17,7 @@ rounds=1 steps=14
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --rounds | --steps) [[ $# -ge 2 ]] || die "$1 wants a value" ;;&
+    --rounds | --steps) [[ $# -ge 2 ]] || die "$1 requires a value" ;;&
     --rounds) rounds=$2 ;;
     --steps) steps=$2 ;;
     *) bad_argument "$1" ;;
@@ -32,13 +32,13 @@ else
   say "no GPU: a tiny model on the CPU, whose times mean nothing"
   machine=(--num-layers 1 --mlp-mult 1 --muon-backend-steps 1 --train-seq-len 16 --train-batch-tokens 128
     --grad-accum-steps 1 --val-batch-size 128 --val-tokens 128)
-  export VOCAB_SIZE=512 # where no flag says otherwise
+  export VOCAB_SIZE=512 # unless a flag says otherwise
 fi
 make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
 failed=0
 
-# train NAME FLAG ...: the odd size first, then its neighbours; they have its name up to the dot.
+# train NAME FLAG ...: the padded size runs first, then its neighbours, whose names are equal up to the dot.
 train() {
   local name=$1.$round
   shift

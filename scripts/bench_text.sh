@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_text.sh [--megabytes N] [--rounds N] [--formats zst,gz,xz] [--tokenizer FILE] [--program PATH]
 #
-# Text tokenised a second and peak memory of make_shards on JSON lines (1,000 MB) and on the same file packed
-# (.zst), taken in turns, which must give the same shards. The files are made in TMPDIR and deleted at
-# the end. Needs an idle machine, build/make_shards and the packers.
+# Measures tokenized bytes per second and peak memory of make_shards for JSON lines (1,000 MB) and for the same file
+# compressed (.zst), in alternating runs, and checks that the shards are equal. Creates the files in TMPDIR and deletes
+# them at the end. Requires an idle machine, build/make_shards and the compressors.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

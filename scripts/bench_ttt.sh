@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_ttt.sh [--rounds N] [--documents N] [--every N] [-- TRAIN_GPT_FLAG ...]
 #
-# Phased test-time training of configs/record_1061.env on one GPU, in bf16, at weights that are drawn: of the
-# batches of 50,000 synthetic documents every 25th is scored (about 2.0 million tokens), and base training is
-# timed apart (build/phased_ttt_bench, which is built with the tests). Then the kernels of three of these batches
-# by their time. Logs, trace and table go to $OUT (logs/bench_ttt).
+# Measures phased test-time training of configs/record_1061.env on one GPU, in bf16, with random weights: scores every
+# 25th batch of 50,000 synthetic documents (about 2.0 million tokens), and times base training separately
+# (build/phased_ttt_bench, which is built with the tests). Then lists the kernels of three of these batches by time.
+# Logs, trace and table go to $OUT (logs/bench_ttt).
 #
-# Without a GPU a tiny model runs instead: it shows that the script works, not how fast anything is.
+# Without a GPU a tiny model runs instead: this only tests the script, its times mean nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -20,7 +20,7 @@ set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --rounds | --documents | --every) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number" ;;&
+    --rounds | --documents | --every) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 requires a whole number" ;;&
     --rounds) rounds=$2 ;;
     --documents) documents=$2 ;;
     --every) every=$2 ;;
@@ -49,7 +49,7 @@ for ((round = 1; round <= rounds; ++round)); do
     tail -n 5 "$out/round_$round.log"
     die "round $round failed"
   }
-  trace='' # of the first alone
+  trace='' # only in the first round
 done
 "$python" tests/bench/kernel_table.py "$work/trace.json" 30 | tee "$out/kernels.txt"
 grep -hE '^(scored|base training)' "$out"/round_*.log | tee "$out/table.txt"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_versions.sh [--recipe NAME] [--rounds N] [--steps N] BUILD BUILD ... [-- TRAIN_GPT_FLAG ...]
 #
-# What does a change bring? The programs of several build folders, the one before the change first, on
-# one GPU in turns: configs/record.env and configs/gpt124m.env, or the one named, in bf16 on synthetic
-# tokens; the median step times and their ratio to the first program's, seconds from launch to the first
-# step, and how far the losses are from the first program's; two rounds of 14 steps by default. Logs and the
-# table go to $OUT (logs/bench_versions). Flags after -- go to each run:
-#   --training-timing-breakdown events    the optimizer's ms too
-#   --deterministic 1                     losses that must be equal, if a change is to change no bit
-#   --eval-stride 64 --ttt-enabled 1      the seconds that scores take, too
+# Measures what a change gains: runs the programs of several build folders alternately on one GPU, the one before the
+# change first, with configs/record.env and configs/gpt124m.env or the named recipe, in bf16 with synthetic tokens.
+# Prints the median step times and their ratio to the first program's, the seconds from launch to the first step, and
+# the difference of the losses from the first program's; two rounds of 14 steps by default. Logs and the table go to
+# $OUT (logs/bench_versions). Flags after -- go to each run:
+#   --training-timing-breakdown events    also reports the optimizer's ms
+#   --deterministic 1                     losses must be equal if a change must not change any bit
+#   --eval-stride 64 --ttt-enabled 1      also reports the seconds for scores
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -22,7 +22,7 @@ set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --recipe | --rounds | --steps) [[ $# -ge 2 ]] || die "$1 wants a value" ;;&
+    --recipe | --rounds | --steps) [[ $# -ge 2 ]] || die "$1 requires a value" ;;&
     --recipe) recipes=("$2") ;;
     --rounds) rounds=$2 ;;
     --steps) steps=$2 ;;
@@ -35,12 +35,13 @@ while [[ $# -gt 0 ]]; do
   esac
   shift 2
 done
-[[ ${#builds[@]} -gt 1 ]] || die "name two build folders or more, the first to compare with"
+[[ ${#builds[@]} -gt 1 ]] || die "name at least two build folders; the others are compared with the first"
 require_presets "${recipes[@]}"
 for build in "${builds[@]}"; do need_gpu_and_build; done
 make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
-# Older versions do not know every setting, nor what a recipe's are: what differs from the defaults of the last build.
+# Older versions may not know every setting or a recipe's defaults, so pass the settings that differ from the
+# defaults of the last build.
 settings() { "$build/train_gpt" inspect --settings "$1" | sort; }
 for recipe in "${recipes[@]}"; do
   comm -23 <(settings "configs/$recipe.env") <(settings /dev/null) >"$work/$recipe.env"

@@ -2,13 +2,13 @@
 # usage: scripts/build.sh [PRESET] [-DNAME=VALUE ...] [--target NAME ...]
 #
 # Configures and builds a preset of CMakePresets.json on all cores:
-#   default  build/       Release; with CUDA where LibTorch's CUDA set and a usable nvcc 13 are installed,
+#   default  build/       Release; with CUDA if LibTorch's CUDA libraries and a usable nvcc 13 are installed,
 #                         else for the CPU (CMake's line "LibTorch in ..." says which, and why)
 #   cpu      build-cpu/   Release, without CUDA
-#   cuda     build-cuda/  Release, with CUDA; an error where the above is not there
+#   cuda     build-cuda/  Release, with CUDA; fails if these are not installed
 #   asan     build-asan/  address and undefined-behaviour sanitizers, on the CPU
-#   tsan     build-tsan/  thread sanitizer: base, config and data, which have threads and no LibTorch
-#   fuzz, libfuzzer       the fuzz targets alone, for scripts/fuzz.sh: build-fuzz/, build-libfuzzer/
+#   tsan     build-tsan/  thread sanitizer: base, config and data, which use threads but not LibTorch
+#   fuzz, libfuzzer       only the fuzz targets, for scripts/fuzz.sh: build-fuzz/, build-libfuzzer/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

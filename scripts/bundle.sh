@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/bundle.sh [--build DIR] OUT.tar.gz|OUT.tar.xz [PROGRAM ...]
 #
-# A build for a machine that has LibTorch's wheel but not the packages of setup.sh and no compiler, as GPU
-# nodes often: the programs of build/, stripped, or the ones named, and in build/lib the shared libraries of
-# the system's packages that they load, since another system's libraries of these names may have another ABI
-# (libsentencepiece ends in a crash). Unpacked in the root of a clone of the same commit there, bench.sh,
-# gpu_check.sh and the others find both; by hand:
+# Packs a build for a machine that has LibTorch's wheel but neither a compiler nor the packages of setup.sh, which is
+# common for GPU nodes: the stripped programs of build/, or the named ones, and in build/lib the shared libraries that
+# they load from system packages, since another system's libraries of these names may have another ABI
+# (libsentencepiece then crashes). Unpack it in the root of a clone of the same commit there; bench.sh, gpu_check.sh
+# and the other scripts find both. To run a program directly:
 #   LD_LIBRARY_PATH=build/lib:TORCH/lib:... build/train_gpt
-# Several programs as .tar.xz take a quarter of their .tar.gz, since they share the kernels.
+# For several programs .tar.xz is a quarter of the size of .tar.gz, because they contain the same kernels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -17,7 +17,7 @@ build=build
 case ${1-} in
   -h | --help) usage 0 ;;
   --build)
-    [[ $# -ge 2 ]] || die "--build wants a folder"
+    [[ $# -ge 2 ]] || die "--build requires a folder"
     build=${2%/}
     shift 2
     ;;
@@ -40,11 +40,11 @@ mkdir -p "$work/build/lib"
 for program in "${programs[@]}"; do
   [[ -x $build/$program ]] || die "no $build/$program"
   strip -o "$work/build/$program" "$build/$program"
-  # Left out: LibTorch's own, and those that belong to the system's C and C++ compilers.
+  # Leaves out LibTorch's libraries and those of the system's C and C++ compilers.
   ldd "$build/$program" | awk '$2 == "=>" && $3 ~ "^/(usr/)?lib" &&
     $1 !~ /^lib(c|m|dl|rt|pthread|util|stdc[+][+]|gcc_s|cuda)[.]so/ {print $3}' |
     xargs -r cp -Lnt "$work/build/lib"
 done
-# Programs are some 64 MiB apart from what they have in common.
+# Contents that programs share are about 64 MiB apart in the archive.
 XZ_OPT='--lzma2=preset=3,dict=160MiB' tar -C "$work" -caf "$out" build
 echo "bundle: $out, $(du -h "$out" | cut -f 1): ${#programs[@]} programs; $(find "$work/build/lib" -type f -printf '%f ' | sort)"

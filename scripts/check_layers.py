@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """usage: check_layers.py [ROOT]
 
-Checks the rules of docs/architecture.md that a compiler does not: who includes and links whom, who
-links LibTorch, who reads or changes the environment, who waits for the device. Prints each breach as
-FILE:LINE and exits 1.
+Checks the rules of docs/architecture.md that a compiler cannot check: includes and links between layers, use of
+LibTorch, access to the environment, synchronization with the device. Prints each violation as FILE:LINE and exits 1.
 """
 import pathlib
 import re
 import sys
 
-# The order in which data flows: a folder of src/ uses itself and the folders before it.
+# A folder of src/ may use itself and the folders before it in this list.
 LAYERS = (
     "base files config device text data ops weights model recipes process comm optim run_log eval checkpoint "
     "model_io train report commands"
 ).split()
-# Files that are a library beside their layer's, without suffix.
+# Files (without suffix) that belong to a separate library of their layer.
 LIBRARIES = {
     "data/feeder": "feeder",
     **dict.fromkeys(
@@ -28,14 +27,14 @@ LIBRARIES = {
 }
 # Libraries that neither compile nor link with LibTorch.
 WITHOUT_TORCH = {"base", "files", "config", "text", "data", "run_log", "report"}
-# Kernels and their launchers' headers compile without LibTorch too.
+# Kernels and the headers of their launchers also compile without LibTorch.
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
-# The only file that changes it, before there is a second thread: setenv may move what a getenv of
-# another thread, or of a library, is reading.
+# The only file that changes the environment, before a second thread starts: setenv may move memory that getenv
+# in another thread or a library is reading.
 SET_ENVIRONMENT = "config/environment.cpp"
-# The only files that may wait for the device to return a number: the scores.
+# Only evaluation may wait for the device to return a number.
 ITEM = re.compile(r"eval/.*")
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -50,7 +49,7 @@ ITEM_CALL = re.compile(r"(\.|->)\s*(template\s+)?item\s*(<[^;>]*>)?\s*\(")
 
 
 def without_comments_and_strings(text):
-    """The lines, with comments and literals blanked; an include keeps its name."""
+    """Returns the text with comments and literals blanked, except the names of includes; lines are kept."""
 
     def blank(match):
         line_start = text.rfind("\n", 0, match.start()) + 1
@@ -62,7 +61,7 @@ def without_comments_and_strings(text):
 
 
 def layer_of(path):
-    """The layer that a path relative to src/ belongs to; None for the programs beside main.cpp."""
+    """Returns the layer of a path relative to src/; None for the main programs in src/ itself."""
     return path.parts[0] if len(path.parts) > 1 and path.parts[0] in LAYERS else None
 
 
@@ -71,7 +70,7 @@ def library_of(path):
 
 
 def included(source, name, src):
-    """The included file's path relative to src/, when it is one of ours."""
+    """Returns the included file's path relative to src/, or None if it is not part of this project."""
     for folder in (source.parent, src):
         target = (folder / name).resolve()
         if target.is_file() and target.is_relative_to(src):
@@ -118,7 +117,7 @@ def check_source(source, src):
 
 
 def all_includes(src):
-    """(file, included file) relative to src/, but for includes to the right."""
+    """Yields (file, included file) relative to src/, except includes of later layers."""
     for source in sorted(src.rglob("*")):
         if source.suffix not in SUFFIXES or layer_of(source.relative_to(src)) is None:
             continue
@@ -131,7 +130,7 @@ def all_includes(src):
 
 
 def check_links(cmake, includes, src):
-    """train_gpt_layer(NAME ... LINK ...) links the libraries that its files include, and no others."""
+    """Yields the differences between the libraries that a layer links and those that its files include."""
     where = f"src/{cmake.relative_to(src)}"
     for match in re.finditer(r"train_gpt_layer\(([^)]*)\)", cmake.read_text(encoding="utf-8")):
         words = match.group(1).split()
@@ -147,7 +146,7 @@ def check_links(cmake, includes, src):
 
 
 def all_links(src):
-    """{library: (its CMakeLists.txt, the targets that it links, LibTorch as "torch")}."""
+    """Returns {library: (its CMakeLists.txt, the targets that it links)}, with LibTorch as "torch"."""
     call = re.compile(r"\b(train_gpt_layer|train_gpt_use_torch|target_link_libraries)\((\w+)([^)]*)\)")
     links = {}
     for cmake in sorted(src.rglob("CMakeLists.txt")):
@@ -163,7 +162,7 @@ def all_links(src):
 
 
 def path_to_torch(name, links, seen):
-    """[name, ..., "torch"]: by whom LibTorch comes; None where it does not."""
+    """Returns the chain of links from a library to LibTorch, [name, ..., "torch"], or None."""
     if name == "torch":
         return [name]
     seen.add(name)
@@ -184,12 +183,12 @@ def check_torch_links(src):
 
 
 def check_circles(includes):
-    """Folders include each other in one direction only, those within a layer too."""
+    """Yields the cycles of includes between folders, within a layer too."""
     uses = {}
     for source, target in includes:
         if source.parent != target.parent:
             uses.setdefault(source.parent, {}).setdefault(target.parent, (source, target))
-    # A folder that uses none of the remaining ones, or is used by none, is in no circle.
+    # A folder that uses none of the remaining ones, or is used by none, is in no cycle.
     left = set(uses)
     while left:
         used = {other for folder in left for other in uses[folder]}

@@ -8,7 +8,7 @@ die() {
   exit 1
 }
 
-# The comment at the top of the calling script, from its second line on, is its help.
+# usage STATUS: prints the comment at the top of the calling script, from its second line on, and exits.
 usage() {
   sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"
   exit "$1"
@@ -19,7 +19,8 @@ bad_argument() {
   usage 64 >&2
 }
 
-# Splits a script's arguments at a --: $own before it, $flags behind it, for the programs that it runs.
+# Splits a script's arguments: those before -- into $own, those after it, for the programs that it runs, into
+# $flags.
 # shellcheck disable=SC2034
 take_flags() {
   own=() flags=()
@@ -40,7 +41,7 @@ as_root() {
   fi
 }
 
-# Whether a word names a preset of CMakePresets.json.
+# is_preset NAME: true if CMakePresets.json has a preset of that name.
 is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 
 have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # usage: scripts/fuzz.sh [--seconds N | --runs N] [TARGET ...]
 #
-# Feeds mutated files to every reader of files from outside, under the address and undefined-behaviour
-# sanitizers: for N seconds in all (60), or N files each. TARGET as in tests/fuzz/TARGET_fuzz.cpp, all
-# by default. Builds these first: the preset libfuzzer where clang has libFuzzer, else the preset fuzz with a
-# driver of our own. Ends with a table; exit status 1 on a finding, whose file is kept in logs/fuzz/TARGET/
-# beside the log, which says what it did.
+# Feeds mutated files to every reader of external files under the address and undefined-behaviour sanitizers, for N
+# seconds in all (60) or N files per target. TARGET is as in tests/fuzz/TARGET_fuzz.cpp, all by default. Builds the
+# targets first, with the preset libfuzzer if clang has libFuzzer, else with the preset fuzz, which has its own driver.
+# Ends with a table. Exit status 1 if a file causes an error: the file and the log are kept in logs/fuzz/TARGET/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -16,7 +15,7 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
     --seconds | --runs)
-      [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number"
+      [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 requires a whole number"
       if [[ $1 == --runs ]]; then runs=$2; else seconds=$2; fi
       shift
       ;;
@@ -34,9 +33,9 @@ if [[ ${#targets[@]} == 0 ]]; then
   done
 fi
 
-# In memory where possible: some readers take a path.
+# In memory if possible: some readers take a path.
 TMPDIR=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
-# Readers allocate parts of 1 MiB: a large quarantine of freed memory would take most of the time.
+# Readers allocate blocks of 1 MiB: a large quarantine of freed memory would take most of the time.
 export TMPDIR OMP_NUM_THREADS=1 ASAN_OPTIONS=quarantine_size_mb=8:malloc_context_size=8 \
   UBSAN_OPTIONS=print_stacktrace=1
 trap 'rm -rf "$TMPDIR"' EXIT

@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
 # usage: scripts/gpu_check.sh [PART ...]
 #
-# Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a
-# time limit, and the others run when one fails; ends with a table. Without a PART, all of them:
-#   tests            the tests of build/ that need a GPU, also tests of two and four GPUs where there are as
-#                    many; none is skipped but for what tests/runner/skips.py lists
+# Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
+# and a failed part does not stop the others; ends with a table. Runs all parts unless PART is given:
+#   tests            the GPU tests of build/, including those for two and four GPUs if there are as many; no test
+#                    may be skipped except those that tests/runner/skips.py lists
 #   record           configs/record.env at full size, bf16, 30 steps
-#   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
+#   record_dtypes    record in fp32 and in bf16, compared over 20 steps of 98,304 tokens
 #   speedrun         configs/speedrun_124m.env at full size, bf16, 30 steps of synthetic tokens
-#   speedrun_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
-#   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, of which
-#                    the second half has recurrence
-#   last_record_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
+#   speedrun_dtypes  speedrun in fp32 and in bf16, compared over 20 steps of 98,304 tokens
+#   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, the second half
+#                    with depth recurrence
+#   last_record_dtypes  last_record in fp32 and in bf16, compared over 20 steps of 98,304 tokens
 #   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last
 #                    record in LASTRECORD_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
-#   trace            one step of record as a trace and as a picture of it, in $OUT
-#   scores           the record's last lines: artifact, sliding window and test-time training on
-#                    2.0 million synthetic validation tokens, and the seconds of each
-#   start            the time to the first step of one run, and of four that are started at once
-#   quickstart       scripts/quickstart.sh on this build; its text comes from a package server, or
-#                    from data/quickstart where it was unpacked before
-# The record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) needs numpy, the
-# peer torch as well. Tables, log and metrics go to $OUT (logs/gpu_check by default).
+#   trace            a trace of one step of record, and its picture, in $OUT
+#   scores           record's final scores: artifact, sliding window and test-time training on 2.0 million
+#                    synthetic validation tokens, with the seconds of each
+#   start            the time to the first step of one run, and of four runs that start at once
+#   quickstart       scripts/quickstart.sh with this build; its text comes from a package server, or from
+#                    data/quickstart if it was unpacked before
+# record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) requires numpy, and torch for the peer.
+# Tables, log and metrics go to $OUT (logs/gpu_check by default).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -45,7 +45,7 @@ done
   parts=(tests record record_dtypes speedrun speedrun_dtypes last_record last_record_dtypes parity peer input trace scores start quickstart)
 need_gpu_and_build
 
-make_folders # in $work: synthetic shards, and discarded weights
+make_folders # in $work: synthetic shards and discarded weights
 text_shards=${DATA_PATH:-data/quickstart/shards}
 : >"$out/summary.txt"
 : >"$out/log.txt"
@@ -53,7 +53,8 @@ failed=0
 
 row() { printf '%-22s %s\n' "$1" "$2" >>"$out/summary.txt"; }
 
-# limited SECONDS COMMAND ...: output to $work/output and the log; on failure says so in `status`.
+# limited SECONDS COMMAND ...: appends the output to the log and keeps it in $work/output; sets `status` on
+# failure.
 limited() {
   local limit=$1 code began=$SECONDS
   shift
@@ -63,7 +64,7 @@ limited() {
   tail -n 5 "$work/output"
   case $code in
     0) status="ok   $((SECONDS - began))s" ;;
-    77) status="skipped" ;; # all of it; whether that may be is for skips.py
+    77) status="skipped" ;; # skipped entirely; skips.py decides whether that is allowed
     124 | 137) status="FAIL over ${limit}s" ;;
     *) status="FAIL exit $code" ;;
   esac
@@ -83,7 +84,7 @@ train() {
   rm -rf "${work:?}/$name"
 }
 
-# The first steps in two number formats, from the same seed and tokens.
+# Compares the first steps in two number formats, with the same seed and tokens.
 side_by_side() {
   local name=$1 preset=$2 dtype
   shift 2
@@ -100,7 +101,8 @@ side_by_side() {
 run_gpu_tests() {
   local binary name found=0 filter='--gtest_filter=*Gpu*:*Cuda*'
   while read -r binary; do
-    # Not into a pipe that is closed at the first match: the program would be killed, and left out.
+    # Not `| grep -q`: that closes the pipe at the first match, which kills the program, and it would count as
+    # having no tests.
     [[ $("$binary" "$filter" --gtest_list_tests 2>/dev/null) == *$'\n  '* ]] || continue
     found=1
     limited 300 "$binary" "$filter"
@@ -169,7 +171,7 @@ run_scores() {
 
 run_part() {
   local text=(--data-path "$text_shards" --tokenizer-path=)
-  # Validation, once at the end, is one batch no larger than a micro-batch: the peak is training's.
+  # Validation, once at the end, is one batch no larger than a micro-batch, so the peak memory is training's.
   local synthetic=(--data-path "$work/shards" --val-batch-size 65536 --val-tokens 65536)
   local documents=(--data-path synthetic:documents --tokenizer-path= --enable-looping-at 0.5
     --val-batch-size 65536 --val-tokens 65536)

@@ -1,23 +1,24 @@
 # shellcheck shell=bash
-# Sourced, after common.sh, by the scripts that run build/train_gpt on GPUs. PYTHON (python3) runs their
-# reports, and has the torch whose libraries a build from another machine uses. BUILD_DIR: instead of build.
+# Sourced after common.sh by the scripts that run build/train_gpt on GPUs. PYTHON (python3) runs their reports; a
+# build from another machine uses the libraries of its torch. BUILD_DIR replaces build.
 
 python=${PYTHON:-python3}
 build=${BUILD_DIR:-build}
 
-# Flags of a run that only trains, with one warm-up step, and logs every step.
+# Flags for a run that only trains, with one warm-up step, and logs every step.
 # shellcheck disable=SC2034
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
   --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)
 
-# By the environment, since bench_versions.sh runs programs that do not know it.
+# Set in the environment because bench_versions.sh also runs programs that do not know this setting.
 export PHASED_TTT_ENABLED=0
 
 # shellcheck disable=SC2034
 mpi=(mpirun --bind-to none --oversubscribe)
 [[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
 
-# $out, where a script's results go ($OUT, else logs/ and its name), and $work, which ends with it.
+# Sets $out, the folder for a script's results ($OUT, else logs/ and its name), and $work, which is removed at
+# exit.
 make_folders() {
   out=${OUT:-logs/$(basename "$0" .sh)}
   mkdir -p "$out"
@@ -25,8 +26,8 @@ make_folders() {
   trap 'rm -rf "$work"' EXIT
 }
 
-# measured_run NAME FLAG ...: a run on synthetic tokens that only trains; its log and metrics are
-# $out/NAME.log and NAME.jsonl. After make_folders; false where the run fails.
+# measured_run NAME FLAG ...: trains on synthetic tokens, without evaluation; writes $out/NAME.log and NAME.jsonl.
+# Requires make_folders. Returns false if the run fails.
 measured_run() {
   local name=$1 result=0
   shift
@@ -43,7 +44,7 @@ measured_run() {
   return "$result"
 }
 
-# require_presets NAME ...: ends the script where one of configs/ is missing.
+# require_presets NAME ...: exits if configs/ lacks one of these presets.
 require_presets() {
   local preset
   for preset; do
@@ -51,13 +52,13 @@ require_presets() {
   done
 }
 
-# reads_documents NAME: whether that preset's order of tokens is one of documents, which synthetic:zipf has not.
+# reads_documents NAME: true if the preset orders tokens by documents, which synthetic:zipf does not have.
 reads_documents() {
-  # Not grep -q, which may end the pipe, and with pipefail the answer, before all is written.
+  # Not grep -q: that may close the pipe early, and with pipefail the result would be false.
   "$build/train_gpt" inspect --settings "configs/$1.env" | grep -Ex 'LOADER_ORDER=(documents|aligned)' >/dev/null
 }
 
-# The GPUs that a program started here sees, a line each, as CUDA_VISIBLE_DEVICES names them.
+# Prints the GPUs that a program started here sees, one per line, in the form that CUDA_VISIBLE_DEVICES accepts.
 visible_gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
     tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep '^[^-]'
@@ -68,7 +69,7 @@ visible_gpus() {
 
 missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
-# A build that came from another machine (scripts/bundle.sh) finds LibTorch where this machine's Python has it.
+# Lets a build from another machine (scripts/bundle.sh) find the LibTorch of this machine's Python.
 find_libtorch() {
   local torch
   torch=$("$python" -c \

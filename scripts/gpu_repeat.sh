@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/gpu_repeat.sh [--starts N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
-# Whether runs with DETERMINISTIC=1 repeat themselves bit by bit on the GPUs of this host: starts each
-# preset of configs/ (record and record_1061) N times (4) on each number of ranks (1, 2, 4, … as far as there
-# are GPUs) for a few steps (4) of synthetic tokens, and compares losses, gradient norms and every tensor of
-# the checkpoint after the first step: there Muon's "momentum" and AdamW's "exp_avg" are the reduced gradients,
-# and "parameter" is what the update made of them. Where something differs, it says which tensors, and
-# which starts agree. Exit status 1 if anything does. NCCL's rings of every start, the losses and the table
-# go to $OUT (logs/gpu_repeat by default). Needs an existing build/. Settings of the environment hold for every run.
+# Checks that runs with DETERMINISTIC=1 repeat bit by bit on the GPUs of this host: starts each preset of configs/
+# (record and record_1061) N times (4) on each number of ranks (1, 2, 4, … up to the number of GPUs) for a few steps
+# (4) of synthetic tokens, and compares losses, gradient norms and every tensor of the checkpoint after the first step.
+# In it Muon's "momentum" and AdamW's "exp_avg" hold the reduced gradients, and "parameter" the updated parameters.
+# Reports which tensors differ and which starts agree; exit status 1 if anything differs. NCCL's rings of every start,
+# the losses and the table go to $OUT (logs/gpu_repeat by default). Requires an existing build/. Settings in the
+# environment apply to every run.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -38,7 +38,7 @@ make_folders
 : >"$out/table.txt"
 different=0
 
-# start PRESET RANKS NUMBER: trains on $tokens; its files are $work/PRESET.RANKS/NUMBER/.
+# start PRESET RANKS NUMBER: trains on $tokens; writes to $work/PRESET.RANKS/NUMBER/.
 start() {
   local preset=$1 count=$2 folder=$work/$1.$2/$3 name=$1.$2.$3
   mkdir -p "$work/$preset.$count"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: scripts/gpu_sanitize.sh [--seconds N] [SUITE ...]
 #
-# The kernels' tests (build/ops_gpu_tests: all, or gtest suites such as MlpGpu) under compute-sanitizer,
-# memcheck and then racecheck, within N seconds in all (600; an H200 takes some 420). Large tests are slow
-# under the tools, so every suite runs its quickest first, for its share of the time. Prints the
-# tests that were not reached and the findings, and ends with a table. Exit status 1 on an error, a hazard or a
-# failed test, and when a suite has no test clean under a tool. Logs go to $OUT (logs/gpu_sanitize).
+# Runs the kernel tests (all of build/ops_gpu_tests, or gtest suites such as MlpGpu) under compute-sanitizer, memcheck
+# and then racecheck, within N seconds in all (600; an H200 takes about 420). Large tests are slow under the tools, so
+# every suite runs its quickest tests first, within its part of the time. Lists the findings and the tests that were
+# not reached, and ends with a table. Exit status 1 on an error, a hazard or a failed test, and if a suite has no test
+# that passes under a tool. Logs go to $OUT (logs/gpu_sanitize).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -19,7 +19,7 @@ while [[ $# -gt 0 ]]; do
     -h | --help) usage 0 ;;
     --seconds)
       seconds=${2-}
-      [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "--seconds wants a whole number"
+      [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "--seconds requires a whole number"
       shift
       ;;
     -*) bad_argument "$1" ;;

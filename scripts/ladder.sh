@@ -1,18 +1,16 @@
 #!/usr/bin/env bash
 # usage: scripts/ladder.sh [--steps N] [--device cuda|cpu] [--rungs "NAME ..."]
 #
-# The ladder: GPT-124M at 1,024 tokens a row on one GPU, from fp32 with nothing of this project's own up
-# to the presets' way of training, one setting after the other (docs/ladder.md). Each rung is a run of
-# its own with N steps (8) of the same 491,520 tokens: tokens a second, peak memory, the most sequences
-# that a micro-batch of it may have in 40 GB, and the loss after these tokens. About ten minutes on one
-# large GPU; without one, or with --device cpu, a tiny model on the rungs that a CPU has, in a minute.
-# --rungs picks some of them by name.
+# Measures the ladder of docs/ladder.md: GPT-124M at 1,024 tokens per row on one GPU, from fp32 without any of this
+# project's optimizations up to the presets' settings, one more setting per rung. Each rung is a separate run of N
+# steps (8) with the same 491,520 tokens per step: tokens per second, peak memory, the most sequences per micro-batch
+# that fit in 40 GB, and the final loss. About ten minutes on one large GPU; without a GPU, or with --device cpu, a
+# tiny model runs the rungs that a CPU supports in one minute. --rungs selects rungs by name.
 #
-# DATA_PATH: shards for all rungs (data/datasets/fineweb10B if there, else synthetic:zipf). TEXT: a text
-# file or a folder of them, for the rungs that tokenise while training (data/quickstart/text if there,
-# else the sources of Python's library), TOKENIZER its SentencePiece model (the quickstart's, else one is
-# trained). Tables, picture, logs and metrics go to $OUT (logs/ladder). Needs an existing build/
-# (BUILD_DIR names another); PYTHON (python3) runs the report.
+# DATA_PATH: shards for all rungs (data/datasets/fineweb10B if it exists, else synthetic:zipf). TEXT: a text file or
+# folder for the rungs that tokenize while training (data/quickstart/text if it exists, else the sources of Python's
+# library), with TOKENIZER as SentencePiece model (the quickstart's, else a new one is trained). Tables, picture, logs
+# and metrics go to $OUT (logs/ladder). Requires an existing build/ (or BUILD_DIR); PYTHON (python3) runs the report.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -24,7 +22,7 @@ steps=8 device="" chosen=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --steps | --device | --rungs) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --steps | --device | --rungs) [[ -n ${2-} ]] || die "$1 requires a value" ;;&
     --steps) steps=$2 ;;
     --device) device=$2 ;;
     --rungs) chosen=$2 ;;
@@ -43,9 +41,9 @@ case $device in
   *) die "--device $device: expected cuda or cpu" ;;
 esac
 
-# The rungs, one a line: kind|name|what it is|settings|published tokens a second|published sequences.
-# Kind + keeps its settings for the rungs above; = is measured beside the ladder, on top of those below.
-# The published figures are of an A100 with 40 GB and of other code (docs/ladder.md).
+# The rungs, one per line: kind|name|description|settings|published tokens per second|published sequences. Kind +
+# keeps its settings for the following rungs; kind = is measured in addition, with the settings of the rungs before
+# it. The published figures are for an A100 with 40 GB and other code (docs/ladder.md).
 rungs() {
   if [[ $device == cuda ]]; then cat <<'END'; else cat <<'TINY'; fi
 +|fp32|fp32, host synchronisation|COMPUTE_DTYPE=fp32 TRAINING_TIMING_BREAKDOWN=1 FUSED=0 GRAPHS=0 ATTENTION=math PAD_VOCAB=0 TIE_EMBEDDINGS=0 TRAIN_PREFETCH=0 TRAIN_COPY_STREAM=0|16950|28
@@ -71,26 +69,26 @@ END
 +|workers|four loader workers|TRAIN_PREFETCH_WORKERS=4 TRAIN_PREFETCH_QUEUE=4||
 TINY
 }
-# With the text's own vocabulary, and so a smaller head: to be compared with each other only. The strided
-# order would wait for the end of the text.
+# These use the text's own vocabulary, so the head is smaller: compare them only with each other. The strided order
+# would wait for the end of the text.
 text_rungs() {
   echo "=|text|text, tokenised meanwhile|DATA_PATH=$work/text.txt TOKENIZER_PATH=$work/tokenizer.model VOCAB_SIZE=$1 LOADER_ORDER=stream||"
   echo "=|shards|the same text as shards|DATA_PATH=$work/shards VOCAB_SIZE=$1 LOADER_ORDER=stream||"
 }
 
-make_folders # in $work: text, its shards, and discarded weights
+make_folders # in $work: text, its shards and discarded weights
 runs=$out/runs
 mkdir -p "$runs"
 rm -f "$runs"/* "$out"/ladder.*
 report() { "$python" tests/bench/ladder_report.py "$@"; }
 
-# A tenth of the preset's rates: full ones make any difference between number formats grow in the first
-# steps, which are all of them here.
+# A tenth of the preset's learning rates: at full rates, differences between number formats grow within the few
+# steps of a run.
 base=(EMBED_LR=0.03 TIED_EMBED_LR=0.005 HEAD_LR=0.0002 MATRIX_LR=0.002 SCALAR_LR=0.002 TOKENIZER_PATH= DEVICE="$device")
 if [[ $device == cuda ]]; then
   shards=data/datasets/fineweb10B
   [[ -d $shards ]] || shards=synthetic:zipf
-  # Micro-batches of 60 sequences, eight a step: a number with many divisors, each of which may fit.
+  # 60 sequences per micro-batch, eight micro-batches per step: 60 has many divisors, each a size that may fit.
   base+=(DATA_PATH="${DATA_PATH:-$shards}" VOCAB_SIZE=50257 TRAIN_SEQ_LEN=1024 TRAIN_BATCH_TOKENS=491520
     VAL_BATCH_SIZE=122880 VAL_TOKENS=122880 MEMORY_LIMIT_GB=40 GRAD_ACCUM_STEPS=auto)
 else
@@ -103,7 +101,7 @@ for name in $chosen; do
 done
 wanted() { [[ -z $chosen || " $chosen " == *" $1 "* ]]; }
 
-# All of the text as one file, and its tokenizer; false, with the reason, where there is none.
+# Writes the text as one file and its tokenizer; prints the reason and returns false if there is none.
 prepare_text() {
   local source=${TEXT:-data/quickstart/text} model=${TOKENIZER:-data/quickstart/tokenizer.model} only=()
   if [[ -z ${TEXT-} && ! -d $source ]]; then
@@ -126,9 +124,9 @@ prepare_text() {
     "$work/text.txt"
 }
 
-below=() # settings of the rungs so far
+below=() # settings of the previous rungs
 failed=0
-# climb: runs the rungs of standard input.
+# climb: runs the rungs that standard input lists.
 climb() {
   local line kind name settings
   while IFS= read -r line; do
@@ -150,7 +148,7 @@ climb() {
   done
 }
 
-# A build takes no notice of variables that are no settings of it.
+# A build ignores variables that it does not know as settings.
 help=$("$build/train_gpt" --help)
 for setting in $(rungs | grep -o '[A-Z][A-Z0-9_]*=' | tr -d =) "${base[@]%%=*}"; do
   flag=${setting,,}

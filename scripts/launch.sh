@@ -1,30 +1,29 @@
 #!/usr/bin/env bash
 # usage: scripts/launch.sh [-n RANKS] [--restarts N] [TRAIN_GPT_FLAG ...]
 #
-# Trains with several ranks on this machine: one on each GPU, or, without GPUs, RANKS on its CPUs.
-#   -n RANKS      how many (default: all GPUs in CUDA_VISIBLE_DEVICES; 1 on CPUs)
-#   --restarts N  start again, at most N times (default: 0), after exit codes 69 and 75 and after a
-#                 rank was killed by a signal (128+n). The next start resumes from the newest
-#                 checkpoint (RESUME=auto). Unless RUN_ID or OUTPUT_DIR is set, one RUN_ID is drawn
-#                 for all starts.
+# Trains with several ranks on this machine: one per GPU, or RANKS on the CPUs if there is no GPU.
+#   -n RANKS      number of ranks (default: all GPUs in CUDA_VISIBLE_DEVICES; 1 on CPUs)
+#   --restarts N  restarts at most N times (default: 0) after exit codes 69 and 75 and after a rank was killed by a
+#                 signal (128+n). A restart resumes from the newest checkpoint (RESUME=auto). Unless RUN_ID or
+#                 OUTPUT_DIR is set, all starts use one generated RUN_ID.
 #
 # Settings come from flags, the environment and --config FILE, as for build/train_gpt:
 #   scripts/launch.sh --config configs/record.env
 #   CUDA_VISIBLE_DEVICES=0,1 scripts/launch.sh --config configs/quickstart_gpu.env
 #   DEVICE=cpu scripts/launch.sh -n 4 --config configs/quickstart.env
 #
-# SIGTERM, SIGINT, SIGHUP and SIGUSR1 are passed on to every rank as SIGUSR1: the ranks finish the
-# step, save a checkpoint and exit; launch.sh then exits with 75 and does not start them again. A
-# second signal ends the ranks at once.
+# SIGTERM, SIGINT, SIGHUP and SIGUSR1 are forwarded to every rank as SIGUSR1: the ranks finish the step, save a
+# checkpoint and exit; launch.sh then exits with 75 and does not restart them. A second signal stops the ranks at
+# once.
 #
-# BUILD_DIR (default: build) is where train_gpt was built. The exit status is the status of the rank that
-# failed first (docs/faults.md); several machines: docs/distributed.md.
+# BUILD_DIR (default: build) is the build folder of train_gpt. The exit status is that of the rank that failed first
+# (docs/faults.md). For several machines see docs/distributed.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/common.sh
 source "$root/scripts/common.sh"
 
-# Like die, with an exit status of docs/faults.md.
+# stop STATUS MESSAGE: like die, with an exit status of docs/faults.md.
 stop() {
   printf 'ERROR %s: %s\n' "$(basename "$0")" "$2" >&2
   exit "$1"
@@ -49,10 +48,10 @@ while :; do
 done
 
 job=     # mpirun's process id, while it runs
-told=0   # signals that came
-passed=0 # signals that were passed on
+told=0 # signals received
+passed=0 # signals forwarded
 
-# The process ids of the ranks that mpirun has started, not of those that it has only forked.
+# Prints the process ids of the ranks that mpirun has started, without those that it has only forked.
 pids_of_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (train_gpt) . $job .*/\1/p"; }
 
 await_ranks() {
@@ -60,8 +59,8 @@ await_ranks() {
   while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(pids_of_ranks | wc -l) < ranks)); do sleep 0.1; done
 }
 
-# To the ranks themselves: mpirun dies of a signal in its first moments, and not every mpirun passes
-# SIGUSR1 on. `told` may grow at any command here.
+# Signals the ranks directly: mpirun dies of a signal in its first moments, and not every mpirun forwards SIGUSR1.
+# `told` may grow during any command here.
 pass_on() {
   local pids
   while ((passed < told && ++passed)); do
@@ -77,7 +76,7 @@ program=${BUILD_DIR:-$root/build}/train_gpt
 [[ -x $program ]] || stop 66 "no $program: run scripts/build.sh, or set BUILD_DIR to where it was built"
 [[ -x $(command -v mpirun) ]] || stop 66 "no mpirun: run scripts/setup.sh, or install openmpi-bin"
 
-# The GPUs that train_gpt uses: those it was built for, within CUDA_VISIBLE_DEVICES.
+# Counts the GPUs that train_gpt can use: those supported by the build, within CUDA_VISIBLE_DEVICES.
 count_gpus() {
   local names
   if [[ " DEVICE=${DEVICE-} $* " =~ (DEVICE=|--device[ =])cpu\  ]]; then
@@ -92,8 +91,8 @@ count_gpus() {
   fi
 }
 
-# Ranks in the order of their GPUs, as many of them on each NUMA node as it has GPUs. Where the user
-# chose GPUs, or the machine or its container cannot bind, the system places them.
+# Orders ranks by GPU, with as many ranks on each NUMA node as it has GPUs. The system places them if the user
+# chose GPUs, or if the machine or its container cannot bind.
 gpu_binding() {
   local nodes
   nodes=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)
@@ -108,7 +107,7 @@ gpu_binding() {
   echo "--oversubscribe --bind-to none"
 }
 
-as=(--mca plm isolated) # starts nothing on other hosts, and so needs no ssh
+as=(--mca plm isolated) # starts nothing on other hosts, so ssh is not needed
 if [[ $(id -u) == 0 ]]; then as+=(--allow-run-as-root); fi
 gpus=$(count_gpus "$@")
 if ((gpus > 0)); then
@@ -121,7 +120,7 @@ else
   place=(--oversubscribe --bind-to none)
 fi
 
-# Whether the environment, a flag or a --config file names the run or its folder.
+# True if the environment, a flag or a --config file sets RUN_ID or OUTPUT_DIR.
 names_run() {
   local argument file previous=
   [[ -z ${RUN_ID-}${OUTPUT_DIR-} && ! " $* " =~ \ --(run-id|output-dir)[\ =] ]] || return 0
@@ -138,14 +137,14 @@ names_run() {
 
 # Starts the ranks and waits for them; sets status.
 train() {
-  # In a session of its own, so that the terminal's Ctrl-C does not reach mpirun, which would end
-  # the ranks within a second. A SIGKILL of this script kills mpirun, too: ranks without a launcher
-  # save and stop. --quiet: the failed rank's own line says more than mpirun's message.
+  # A separate session, so that the terminal's Ctrl-C does not reach mpirun, which would stop the ranks within a
+  # second. A SIGKILL of this script also kills mpirun: ranks without a launcher save and stop. --quiet: the failed
+  # rank's own message says more than mpirun's.
   setsid setpriv --pdeathsig KILL mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@" </dev/null &
   job=$!
   pass_on
   local before=
-  until [[ $before == "$told" ]]; do # a signal interrupts wait; another wait gives the status
+  until [[ $before == "$told" ]]; do # a signal interrupts wait; waiting again returns the status
     before=$told status=0
     wait "$job" || status=$?
   done
@@ -165,6 +164,6 @@ for ((try = 1; told == 0; ++try)); do
   if ((told > 0 || try > restarts)) || ! may_start_again; then break; fi
   echo "$(basename "$0"): the run ended with exit code $status; starting it again ($try of $restarts)" >&2
 done
-# A rank that has no handler for SIGUSR1 yet dies of it, and saves nothing.
+# A rank that has not yet installed its SIGUSR1 handler dies of the signal and saves nothing.
 if ((told == 1 && status == 138)); then status=75; fi
 exit "$status"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/lint.sh [format|shell|docker|layers|fix]
 #
-# The checks that need no build; without an argument, all of them. fix reformats the C++ in place.
+# The checks that need no build; all of them without an argument. fix reformats the C++ in place.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

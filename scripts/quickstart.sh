@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/quickstart.sh [TRAIN_GPT_FLAG ...]
 #
-# From a bare machine to a trained GPT: sets up, builds, unpacks the Python documentation as
-# English text (11 MB; with a GPU, 77 MB of other packages' too), trains a 1,024-piece
-# tokenizer on it, writes shards, and trains a model. All files are in data/quickstart/ and
-# logs/. Finished stages are skipped the next time; the training itself always runs. It takes a number of
-# steps, to the same model on any machine, within an hour: behind the tenth a line says how long it takes
-# here. Flags go to train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is
-# used as it is, such as one that was built on another machine. MORE_TEXT=1 takes the other packages' text
-# without a GPU as well.
+# From a bare machine to a trained GPT: sets up, builds, unpacks the Python documentation as English text (11 MB; with
+# a GPU also 77 MB from other packages), trains a 1,024-piece tokenizer on it, writes shards, and trains a model. All
+# files are in data/quickstart/ and logs/. Later calls skip finished stages but always train. Training runs a fixed
+# number of steps, gives the same model on any machine, and stops after one hour at most; after a tenth of the steps it
+# prints the expected time. Flags go to train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing
+# and uses build/ as it is, for example one from another machine. MORE_TEXT=1 takes the other packages' text without a
+# GPU as well.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -27,19 +26,19 @@ begin_stage() {
   mkdir -p "$data/partial"
 }
 
-# More text for a GPU, which in its minute would train on the Python documentation alone so often
-# that it memorises it. Packages with documentation as plain text, the largest first.
+# More text for a GPU: on the Python documentation alone, its one minute is enough epochs to memorize the text.
+# Packages with documentation as plain text, the largest first.
 more_packages=(
   linux-doc vim-runtime perl-doc llvm-14-doc python-sqlalchemy-doc dpdk-doc python-pandas-doc git-doc
   cmake-doc clang-14-doc numba-doc cinder-doc buildbot-doc nova-doc manila-doc openvswitch-doc
   python-celery-doc twisted-doc ironic-doc swift-doc pypy3-doc sphinx-doc pylint-doc
 )
-# Copies of the Python documentation, on which the model is scored, in one pass over that text.
+# Number of copies of the Python documentation, which the validation set comes from, in one epoch of that text.
 python_copies=${PYTHON_COPIES:-4}
 
-# unpack PACKAGE...: their files to $data/partial/files. For a package that only depends on the package of a
-# version (python3-doc on python3.11-doc), the latter's. Downloaded and unpacked, not installed:
-# container images drop /usr/share/doc at install.
+# unpack PACKAGE...: extracts their files to $data/partial/files. A package that only depends on a versioned one
+# (python3-doc on python3.11-doc) is replaced by that. Downloads and extracts without installing, because container
+# images drop /usr/share/doc at install.
 unpack() {
   local known package versioned found=() sandbox=()
   mkdir "$data/partial/files"
@@ -49,14 +48,14 @@ unpack() {
     if grep -qx "$package" <<<"$known"; then
       found+=("${versioned:-$package}")
     else
-      echo "left out: $package, which apt does not have"
+      echo "skipped $package: apt does not have it"
     fi
   done
-  # Root's apt would download as a user who may not write here.
+  # As root, apt would download as another user, who may not write here.
   if [[ $(id -u) == 0 ]]; then sandbox=(-o APT::Sandbox::User=root); fi
   (
     cd "$data/partial"
-    apt-get download -qq "${sandbox[@]}" "${found[@]}" || echo "left out: what apt could not download"
+    apt-get download -qq "${sandbox[@]}" "${found[@]}" || echo "skipped packages that apt could not download"
     find . -name '*.deb' -print0 | xargs -0 -r -P "$(nproc)" -I '{}' dpkg-deb -x '{}' files
   )
 }
@@ -75,18 +74,18 @@ fetch_more_text() {
   local files="$data/partial/files"
   begin_stage "more text: documentation from ${#more_packages[@]} other packages"
   unpack "${more_packages[@]}"
-  # Excluded: other files, stubs, translations, and 3 MB of tables for GPUs' assemblers.
+  # Excludes other file types, stubs, translations, and 3 MB of tables for GPU assemblers.
   find "$files" ! -type d ! \( -type f -size +1k \( -name '*.txt' -o -name '*.rst' -o -name '*.pod' \) \
     ! -path '*/translations/*' ! -name 'AMDGPU*' ! -path '*/AMDGPU/*' \) -delete
   near_copies "$files" >"$data/partial/copies"
   xargs -r -d '\n' rm <"$data/partial/copies"
-  echo "left out: $(wc -l <"$data/partial/copies") near copies of validation documents"
+  echo "removed $(wc -l <"$data/partial/copies") near copies of validation documents"
   find "$files" -type d -empty -delete
-  # Without any file, the next run tries again.
+  # Without any file the folder is missing, and the next run tries again.
   if [[ -d $files ]]; then mv "$files" "$data/more_text"; fi
 }
 
-# Files of a folder that have over a twentieth of their long lines from validation documents.
+# Prints the files of a folder in which over a twentieth of the long lines are from validation documents.
 near_copies() {
   awk '
     function next_line() {
@@ -104,13 +103,13 @@ near_copies() {
     }' <(list_validation) <(find "$1" -type f)
 }
 
-# One document a file. Shuffled, always in the same way, so that every part of training has all
+# Prints one document per line, one per file, in a fixed shuffled order, so that every part of training has all
 # kinds of pages.
 list_text() {
   find "$data/text" -type f -name '*.txt' | LC_ALL=C sort | shuf --random-source=<(yes)
 }
 
-# Equal documents on every machine, so that scores can be compared.
+# Selects the same documents on every machine, so that scores can be compared.
 list_validation() { list_text | awk 'NR % 20 == 0'; }
 
 list_training() {
@@ -127,7 +126,7 @@ list_training() {
 train_tokenizer() {
   begin_stage "tokenizer: 1,024 pieces, byte-pair encoding"
   list_text | xargs -d '\n' cat >"$data/partial/all.txt"
-  # Identity normalisation keeps every byte, so that bits per byte count the text as it is.
+  # Identity normalization keeps every byte, so that bits per byte count the original text.
   spm_train --input="$data/partial/all.txt" --model_prefix="$data/partial/tokenizer" \
     --model_type=bpe --vocab_size=1024 --byte_fallback=true --character_coverage=0.9995 \
     --split_digits=true --normalization_rule_name=identity --remove_extra_whitespaces=false \
@@ -157,15 +156,16 @@ SECONDS=0
 [[ -d $data/text ]] || fetch_text
 if [[ ! -d $data/more_text ]] && { [[ ${MORE_TEXT-} == 1 ]] || have_gpu; }; then fetch_more_text; fi
 [[ -f $data/tokenizer.model ]] || train_tokenizer
-# Again if the documents have changed: with a GPU there is more text.
+# Writes the shards again if the documents have changed: with a GPU there is more text.
 if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi
 rm -rf "$data/partial"
 
 steps=$(sed -n 's/^ITERATIONS=//p' "$config")
-say "training: $config, $steps steps unless told otherwise"
+say "training: $config, $steps steps by default"
 RUN_ID=${RUN_ID:-quickstart-$(date +%Y%m%d-%H%M%S)}
 export RUN_ID
-# The limit in time is far, and does not shorten the schedule, which goes by the steps that are given.
+# The time limit is a safety net: SCHEDULE_ITERATIONS keeps the schedule independent of it, as if ITERATIONS were
+# given.
 if [[ -z ${ITERATIONS-} && " $*" != *" --iterations"* ]]; then
   export SCHEDULE_ITERATIONS=$steps MAX_WALLCLOCK_SECONDS=${MAX_WALLCLOCK_SECONDS:-3600}
 fi
@@ -177,14 +177,14 @@ if [[ $status != 0 ]]; then exit "$status"; fi
 say "done, $SECONDS s after set-up and build"
 grep '^baseline ' "$data/make_shards.txt"
 log=logs/$RUN_ID/log.txt
-# said LINE: the score on the log's last line that begins so.
+# said LINE: prints the score on the log's last line that begins with LINE.
 said() { sed -nE "s/^$1 .*(val_bpb:[0-9.]+).*/\1/p" "$log" 2>/dev/null | tail -n 1; }
 raw=$(said 'DIAGNOSTIC post_ema') packed=$(said final_int6_roundtrip)
 size=$(sed -n 's/^Total submission size int6+lzma: //p' "$log" 2>/dev/null | tail -n 1)
 echo "this model ${raw:-(its val_bpb is above)}"
 bigram=$(sed -n 's/^baseline token_bigram //p' "$data/make_shards.txt")
 if [[ -n $raw ]] && awk "BEGIN { exit !(${raw#*:} >= ${bigram#*:}) }"; then
-  printf '\nIt was trained too little: the bigram, which only counts pairs of tokens, is better. This trains on:\n'
+  printf '\nIt needs more training: the bigram, which only counts pairs of tokens, is better. To continue training:\n'
   printf '  scripts/quickstart.sh --init-from logs/%s\n\n' "$RUN_ID"
 fi
 if [[ -n $packed ]]; then

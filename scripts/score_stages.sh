@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/score_stages.sh [--seconds N] [--stop-after N] [-- TRAIN_GPT_FLAG ...]
 #
-# What each stage of the last record is worth: configs/record_1061.env trains for N seconds (240) on DATA_PATH, its
-# text in case operations and documents, with TOKENIZER_PATH; then its artifact is scored, and adapted in phased
-# test-time training, as separate commands. The latter is told to stop after N seconds (20) and started again.
-# Prints the bits per byte of the weights as trained, averaged, quantised and adapted, with the seconds that each
-# stage took; logs and the table go to $OUT (logs/score_stages). COMPRESSOR: pergroup where lrzip is installed,
-# else brotli.
+# Measures what each stage of the last record gains: trains configs/record_1061.env for N seconds (240) on DATA_PATH
+# (documents with case operations) with TOKENIZER_PATH, then scores the artifact, and adapts it with phased test-time
+# training, as separate commands. Test-time training is stopped after N seconds (20) and started again. Prints the
+# bits per byte of the trained, averaged, quantized and adapted weights and the seconds of each stage; logs and the
+# table go to $OUT (logs/score_stages). COMPRESSOR: pergroup if lrzip is installed, else brotli.
 #
-# Without a GPU a tiny model trains instead, 12 steps: it shows that the script works.
+# Without a GPU a tiny model trains for 12 steps instead: this only tests the script.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -22,7 +21,7 @@ set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --seconds | --stop-after) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number" ;;&
+    --seconds | --stop-after) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 requires a whole number" ;;&
     --seconds) seconds=$2 ;;
     --stop-after) stop_after=$2 ;;
     *) bad_argument "$1" ;;
@@ -45,11 +44,11 @@ fi
 make_folders
 rm -f "$out"/*.log
 
-# stage NAME LIMIT FLAG ...: its output goes to $out/NAME.log.
+# stage NAME LIMIT FLAG ...: appends its output to $out/NAME.log.
 stage() {
   local name=$1 limit=$2 code began=$SECONDS
   shift 2
-  # A signal ends test-time training after its batch, which may be long.
+  # After a signal, test-time training finishes its batch, which may be long.
   timeout -k 150 "$limit" "$build/train_gpt" "$@" "${flags[@]}" >>"$out/$name.log" 2>&1 </dev/null
   code=$?
   echo "stage_seconds:$((SECONDS - began))" >>"$out/$name.log"
@@ -68,7 +67,7 @@ export PHASED_TTT_ENABLED=1
 stage adapted "$stop_after" eval --init-from "$artifact"
 case $? in
   0) ;;
-  # 124: as timeout says that it sent a signal.
+  # 124: timeout's exit status when it has sent a signal.
   124) stage adapted 900 eval --init-from "$artifact" || tail -n 5 "$out/adapted.log" ;;
   *) tail -n 5 "$out/adapted.log" ;;
 esac

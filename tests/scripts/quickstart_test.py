@@ -41,7 +41,7 @@ class QuickstartTest(RunTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         bigram = float(re.search(r"^baseline token_bigram val_bpb:([\d.]+)$", done.stdout, re.M)[1])
         self.assertGreater(float(re.search(r"^this model val_bpb:([\d.]+)$", done.stdout, re.M)[1]), bigram)
-        command = re.search(r"^It was trained too little: the bigram, .*\n  scripts/quickstart\.sh (.*)$", done.stdout, re.M)
+        command = re.search(r"^It needs more training: the bigram, .*\n  scripts/quickstart\.sh (.*)$", done.stdout, re.M)
         first = [event["train_loss"] for event in read_events(tree / "logs" / "short") if event["event"] == "train"][0]
         # It takes the preset's steps in no more than an hour, and the learning rate falls by steps.
         done = quickstart(*command[1].split(), "--max-wallclock-seconds", 1, RUN_ID="longer")
