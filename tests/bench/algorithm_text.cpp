@@ -40,18 +40,18 @@ std::uint32_t attribute(const cublasLtMatmulAlgo_t& algo,
 }  // namespace
 
 std::string text_of(const LtAlgorithm& algorithm) {
-  const auto of = [&](auto which) { return attribute<std::uint32_t>(algorithm.algo, which); };
+  const auto value_of = [&](auto which) { return attribute<std::uint32_t>(algorithm.algo, which); };
   const auto short_of = [&](auto which) { return attribute<std::uint16_t>(algorithm.algo, which); };
   auto line = fmt::format("tile {}, stages {}, cluster {}, split-K {}",
-                          name_of("MATMUL_TILE", of(CUBLASLT_ALGO_CONFIG_TILE_ID)),
-                          name_of("MATMUL_STAGES", of(CUBLASLT_ALGO_CONFIG_STAGES_ID)),
+                          name_of("MATMUL_TILE", value_of(CUBLASLT_ALGO_CONFIG_TILE_ID)),
+                          name_of("MATMUL_STAGES", value_of(CUBLASLT_ALGO_CONFIG_STAGES_ID)),
                           name_of("CLUSTER_SHAPE", short_of(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)),
-                          of(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
-  line +=
-      fmt::format(", reduction {}, swizzle {}, option {}, inner {}, algorithm {}",
-                  of(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), of(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
-                  of(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
-                  short_of(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), of(CUBLASLT_ALGO_CONFIG_ID));
+                          value_of(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  line += fmt::format(
+      ", reduction {}, swizzle {}, option {}, inner {}, algorithm {}",
+      value_of(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), value_of(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+      value_of(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION), short_of(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+      value_of(CUBLASLT_ALGO_CONFIG_ID));
   return line + fmt::format(", workspace {:.2f} MiB",
                             static_cast<double>(algorithm.workspace_bytes) / 0x1p20);
 }

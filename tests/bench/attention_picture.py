@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: attention_picture.py > docs/documents.svg
 
-Which keys a query sees: of a row of tokens, of the documents in it, and of a window besides.
+Which keys a query sees: arguments a row arguments tokens, arguments the documents in it, and arguments a window besides.
 """
 from picture import svg, text
 
@@ -54,7 +54,7 @@ def main():
         ("a window", f"ATTENTION_WINDOW={WINDOW}", windows),
     )
     step = TOKENS * CELL + GAP
-    parts = [part for place, of in enumerate(panels) for part in panel(LEFT + place * step, *of)]
+    parts = [part for place, arguments in enumerate(panels) for part in panel(LEFT + place * step, *arguments)]
     bottom = TOP + TOKENS * CELL
     parts.append(text(LEFT, bottom + 20, "across: keys, down: queries; a colour is a document", "faint"))
     title = "Which keys a query sees: all before it in the row, its document's, its segment's, a window's"

@@ -148,7 +148,7 @@ def draw_runs(folder, others):
             if steps := all_steps(programs[program]):
                 first = max(run.first_s for run in programs[program])
                 rows.append((recipe, name, statistics.median(steps), first))
-        rows += [(recipe, name, float(ms), None) for of, name, ms in others if of == recipe]
+        rows += [(recipe, name, float(ms), None) for other, name, ms in others if other == recipe]
     (pathlib.Path(folder).parent / "speed.svg").write_text(draw(rows))
 
 

@@ -48,11 +48,11 @@ cxxopts::Options declare_options() {
 
 // The option's value or "", checked against what it may be.
 std::string chosen(const cxxopts::ParseResult& given, const char* name,
-                   const std::vector<std::string>& of) {
+                   const std::vector<std::string>& allowed) {
   if (given.count(name) == 0) return "";
   auto value = given[name].as<std::string>();
-  REQUIRE(std::find(of.begin(), of.end(), value) != of.end(), ExitCode::usage,
-          "--{} must be {} or {}, got '{}'", name, of.front(), of.back(), value);
+  REQUIRE(std::find(allowed.begin(), allowed.end(), value) != allowed.end(), ExitCode::usage,
+          "--{} must be {} or {}, got '{}'", name, allowed.front(), allowed.back(), value);
   return value;
 }
 
@@ -95,8 +95,8 @@ void run(int argc, char** argv) {
   fmt::print("{}, cublasLt {}; LibTorch's workspaces: {} MiB for cuBLAS, {} for cublasLt\n",
              gpus[0], cublasLtGetVersion(), at::cuda::getChosenWorkspaceSize() >> 20,
              at::cuda::getCUDABlasLtWorkspaceSize() >> 20);
-  for (const auto& [of, gemms] : work) {
-    fmt::print("\n{}, micro-steps of {} tokens; m, n, k\n", of->name, of->tokens);
+  for (const auto& [shapes, gemms] : work) {
+    fmt::print("\n{}, micro-steps of {} tokens; m, n, k\n", shapes->name, shapes->tokens);
     std::vector<BestGemm> found;
     for (const auto& gemm : gemms) {
       const double share = (total - watch.seconds()) / static_cast<double>(left--);

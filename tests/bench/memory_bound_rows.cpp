@@ -36,8 +36,8 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
                                              deferred);
               return Tensors{out.x, out.y.tensor(), out.x0};
             });
-  const auto two = [&](const LaneTerms& of) {
-    const auto out = lanes_norm(of, {deferred, deferred});
+  const auto two = [&](const LaneTerms& terms) {
+    const auto out = lanes_norm(terms, {deferred, deferred});
     return Tensors{out.lanes[0], out.lanes[1], out.y[0].tensor(), out.y[1].tensor(), out.x0};
   };
   timer.row("lanes_norm, lanes begin", bytes(7 * x, 12 * x),
@@ -109,9 +109,9 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
         "token_embedding with a smear gate", bytes(x + table, x + table),
         {make({r.vocab, r.dim}), make.ids({b, t}, r.vocab), make.fp32({1, 12}), make.fp32({1})},
         [](const auto& in) {
-          TokenEmbedding of{in[0], in[1], {}, {}, {}};
-          of.gated_smear = {in[2], in[3], /*bos_id=*/1};
-          return Tensors{token_embedding(of)};
+          TokenEmbedding embedding{in[0], in[1], {}, {}, {}};
+          embedding.gated_smear = {in[2], in[3], /*bos_id=*/1};
+          return Tensors{token_embedding(embedding)};
         });
   }
   timer.row("embedding_lookup of 128", bytes(wide(128), wide(128)),

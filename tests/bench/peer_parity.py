@@ -6,7 +6,7 @@
 CASE_DIR has case.env and expected.json (train_loss by step from 1), and may have init.safetensors and
 step1_grads.safetensors (before clipping); defaults.env and data/ are beside it. The peer trains as many
 steps as expected.json has losses, from these weights on this data, and compares each loss, the gradient
-of the first step, tensor by tensor, and the sums of the weights that SEED draws. Exit status 1 where one is
+expected the first step, tensor by tensor, and the sums expected the weights that SEED draws. Exit status 1 where one is
 too far off.
 """
 import argparse
@@ -37,13 +37,13 @@ def initial_difference(s, sums):
     torch.manual_seed(s.SEED)
     drawn = GPT(s, torch.float32).state_dict()
     own = {name: drawn[name].double().abs().sum().item() for name in sums}
-    return max(abs(own[name] - of["abs_sum"]) / max(of["abs_sum"], 1) for name, of in sums.items())
+    return max(abs(own[name] - expected["abs_sum"]) / max(expected["abs_sum"], 1) for name, expected in sums.items())
 
 
 def gradient_difference(trainer, reference):
     """The worst tensor's, by norms."""
     own = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in trainer.model.named_parameters()}
-    return max(((own[name] - of).norm() / of.norm()).item() for name, of in reference.items())
+    return max(((own[name] - expected).norm() / expected.norm()).item() for name, expected in reference.items())
 
 
 def main():

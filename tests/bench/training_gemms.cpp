@@ -88,17 +88,17 @@ std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   std::vector<TrainingGemm> gemms;
   // The first GEMM is a kernel's own.
   const bool fused_head = r.vocab >= kMinFusedColumns;
-  const auto add = [&](Kind kind, const char* of, bool fp8, std::int64_t out, std::int64_t in,
+  const auto add = [&](Kind kind, const char* matrix, bool fp8, std::int64_t out, std::int64_t in,
                        bool in_bf16, bool in_fp8) -> TrainingGemm& {
     const char* suffix = kind == Kind::forward          ? "forward"
                          : kind == Kind::input_gradient ? "input gradient"
                                                         : "weight gradient";
-    const bool is_head = std::string(of) == "head";
+    const bool is_head = std::string(matrix) == "head";
     const auto tokens = is_head && fused_head ? fused_head_rows(r.tokens, r.vocab) : r.tokens;
     const auto chunks = (r.tokens + tokens - 1) / tokens;
     return gemms.emplace_back(
         TrainingGemm{.kind = kind,
-                     .name = std::string(of) + " " + suffix,
+                     .name = std::string(matrix) + " " + suffix,
                      .fp8 = fp8,
                      .in_bf16 = in_bf16,
                      .in_fp8 = in_fp8,
@@ -108,9 +108,9 @@ std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
                      .in = in,
                      .fast = fp8 && kind != Kind::weight_gradient});
   };
-  const auto in_bf16 = [&](Kind kind, const char* of, std::int64_t out, std::int64_t in,
+  const auto in_bf16 = [&](Kind kind, const char* matrix, std::int64_t out, std::int64_t in,
                            bool also_with_fp8 = false) {
-    add(kind, of, /*fp8=*/false, out, in, true, also_with_fp8);
+    add(kind, matrix, /*fp8=*/false, out, in, true, also_with_fp8);
   };
   in_bf16(Kind::forward, "down", r.dim, r.hidden);
   in_bf16(Kind::input_gradient, "out", r.dim, r.dim);
@@ -125,9 +125,9 @@ std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   in_bf16(Kind::input_gradient, "head", r.vocab, r.dim, !fused_head);
   in_bf16(Kind::weight_gradient, "head", r.vocab, r.dim, !fused_head);
 
-  const auto in_fp8 = [&](Kind kind, const char* of, std::int64_t out,
+  const auto in_fp8 = [&](Kind kind, const char* matrix, std::int64_t out,
                           std::int64_t in) -> TrainingGemm& {
-    return add(kind, of, /*fp8=*/true, out, in, false, true);
+    return add(kind, matrix, /*fp8=*/true, out, in, false, true);
   };
   in_fp8(Kind::forward, "down", r.dim, r.hidden);
   in_fp8(Kind::forward, "out", r.dim, r.dim);

@@ -17,18 +17,22 @@ struct Alignment {
   bool quirks = false;  // rounds of as many rows as ranks, as in the reference implementation
 };
 
-inline std::unique_ptr<AlignedOrder> aligned_order(const TokenSource& source, const Alignment& of) {
-  const DocumentRows rows{.tokens = of.length, .of_step = 8, .of_round = of.quirks ? of.world : 8};
-  const AlignedOrder::Pieces pieces{.bos_id = of.bos_id, .limit = of.limit, .most = of.most_pieces};
-  return std::make_unique<AlignedOrder>(source, rows, pieces, of.rank, of.world);
+inline std::unique_ptr<AlignedOrder> aligned_order(const TokenSource& source,
+                                                   const Alignment& alignment) {
+  const DocumentRows rows{
+      .tokens = alignment.length, .of_step = 8, .of_round = alignment.quirks ? alignment.world : 8};
+  const AlignedOrder::Pieces pieces{
+      .bos_id = alignment.bos_id, .limit = alignment.limit, .most = alignment.most_pieces};
+  return std::make_unique<AlignedOrder>(source, rows, pieces, alignment.rank, alignment.world);
 }
 
 using AlignedRanks = std::vector<std::unique_ptr<AlignedOrder>>;
 
-inline AlignedRanks aligned_ranks(const TokenSource& source, Alignment of, int world) {
+inline AlignedRanks aligned_ranks(const TokenSource& source, Alignment alignment, int world) {
   AlignedRanks ranks;
-  of.world = world;
-  for (of.rank = 0; of.rank < world; ++of.rank) ranks.push_back(aligned_order(source, of));
+  alignment.world = world;
+  for (alignment.rank = 0; alignment.rank < world; ++alignment.rank)
+    ranks.push_back(aligned_order(source, alignment));
   return ranks;
 }
 
@@ -55,10 +59,11 @@ inline std::vector<std::size_t> bounds_of(const Tokens& shard) {
 }
 
 // The rows of all ranks, one after the other, in rounds of `of_round` of one shard.
-inline std::vector<Tokens> expected_rows(const std::vector<Tokens>& shards, const Alignment& of,
-                                         std::size_t of_round, std::size_t count) {
-  const auto span = static_cast<std::size_t>(of.length + 1);
-  const auto limit = of.limit > 0 ? static_cast<std::size_t>(of.limit) : span;
+inline std::vector<Tokens> expected_rows(const std::vector<Tokens>& shards,
+                                         const Alignment& alignment, std::size_t of_round,
+                                         std::size_t count) {
+  const auto span = static_cast<std::size_t>(alignment.length + 1);
+  const auto limit = alignment.limit > 0 ? static_cast<std::size_t>(alignment.limit) : span;
   std::vector<Tokens> rows;
   for (std::size_t shard = 0; rows.size() < count; shard = (shard + 1) % shards.size()) {
     const Tokens& tokens = shards[shard];

@@ -26,13 +26,13 @@ Tokens next_rows(CalibrationRows& rows, std::int64_t count) {
 // several passes.
 TEST(CalibrationRows, AreThoseThatNumpyDraws) {
   std::ifstream file(TEST_DATA_DIR "/calibration_rows.json");
-  for (const auto& of : nlohmann::json::parse(file)) {
-    SCOPED_TRACE(of["rank"].dump() + " of " + of["world"].dump());
-    const Corpus corpus(of["sizes"].get<std::vector<int>>());
+  for (const auto& expected : nlohmann::json::parse(file)) {
+    SCOPED_TRACE(expected["rank"].dump() + " of " + expected["world"].dump());
+    const Corpus corpus(expected["sizes"].get<std::vector<int>>());
     const ShardSet shards(corpus.dir.path(), "train", 65536);
-    const int length = of["row_tokens"];
-    CalibrationRows rows(shards, length, of["rank"], of["world"]);
-    for (const int begin : of["begins"])  // where a token's id is its place
+    const int length = expected["row_tokens"];
+    CalibrationRows rows(shards, length, expected["rank"], expected["world"]);
+    for (const int begin : expected["begins"])  // where a token's id is its place
       EXPECT_EQ(next_rows(rows, 1), test::counting(length, begin));
   }
 }

@@ -51,9 +51,10 @@ struct Rank {
 };
 
 std::unique_ptr<DocumentsOrder> order_of(const TokenSource& source, std::int64_t length,
-                                         const Rank& of = {}, std::int64_t bos = kBos) {
-  const DocumentRows rows{.tokens = length, .of_step = 8, .of_round = of.quirks ? of.world : 8};
-  return std::make_unique<DocumentsOrder>(source, rows, bos, of.rank, of.world);
+                                         const Rank& options = {}, std::int64_t bos = kBos) {
+  const DocumentRows rows{
+      .tokens = length, .of_step = 8, .of_round = options.quirks ? options.world : 8};
+  return std::make_unique<DocumentsOrder>(source, rows, bos, options.rank, options.world);
 }
 
 std::vector<std::unique_ptr<DocumentsOrder>> ranks_of(const TokenSource& source,

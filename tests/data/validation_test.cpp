@@ -50,8 +50,8 @@ TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
   struct Lengths {
     std::int64_t train, eval = 0, limit = 0;
   };
-  const auto predictions = [&](const Lengths& of) {
-    return trimmed_predictions(shards, of.train, of.eval, of.limit);
+  const auto predictions = [&](const Lengths& lengths) {
+    return trimmed_predictions(shards, lengths.train, lengths.eval, lengths.limit);
   };
   EXPECT_EQ(predictions({.train = 10}), 100);
   EXPECT_EQ(predictions({.train = 8, .eval = 16}), 96);

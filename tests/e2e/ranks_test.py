@@ -39,8 +39,8 @@ class RanksTest(RunTest):
             self.assertLessEqual(abs(many - one), TOLERANCE * abs(one), f"step {step}")
 
     def assert_same_scores(self, expected, events):
-        def scores(of):
-            return [event for event in of if event["event"] in ("val", "final")]
+        def scores(run):
+            return [event for event in run if event["event"] in ("val", "final")]
 
         self.assertEqual(len(scores(expected)), len(scores(events)))
         for one, many in zip(scores(expected), scores(events)):

@@ -10,7 +10,7 @@ CONFIG = 78
 SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two updates of Adam's
 
 
-def of(events, kind, field):
+def values_by_step(events, kind, field):
     return {event["step"]: event[field] for event in events if event["event"] == kind}
 
 
@@ -35,7 +35,7 @@ class Speedrun43Test(RunTest):
         # Without it the losses of all steps are as before, and the last validation's alone is not.
         plain = self.train(output="plain", FINAL_LONG_WINDOW=0)
         self.assertEqual(train_losses(plain), train_losses(events))
-        last, before = of(events, "val", "val_loss"), of(plain, "val", "val_loss")
+        last, before = values_by_step(events, "val", "val_loss"), values_by_step(plain, "val", "val_loss")
         self.assertEqual({step: last[step] for step in (0, 4, 8, 12)}, {step: before[step] for step in (0, 4, 8, 12)})
         self.assertNotEqual(last[14], before[14])
 
@@ -58,7 +58,7 @@ class Speedrun43Test(RunTest):
                     self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=step)
 
     def test_the_trained_model_is_scored_as_at_the_end_of_its_run_and_sampled(self):
-        expected = of(self.whole(), "val", "val_loss")
+        expected = values_by_step(self.whole(), "val", "val_loss")
         done = self.run_gpt("eval", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[14], delta=6e-5)

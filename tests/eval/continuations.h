@@ -30,8 +30,8 @@ inline at::Tensor losses_alone(const Gpt& model, const std::vector<std::uint16_t
   const auto count = std::ssize(ids) - 1;
   std::vector<std::int64_t> inputs(ids.begin(), ids.end() - 1), targets(ids.begin() + 1, ids.end());
   inputs.resize(static_cast<std::size_t>(length)), targets.resize(inputs.size());
-  const auto row = [&](const std::vector<std::int64_t>& of) {
-    return at::tensor(of, at::kLong).unsqueeze(0).to(device);
+  const auto row = [&](const std::vector<std::int64_t>& values) {
+    return at::tensor(values, at::kLong).unsqueeze(0).to(device);
   };
   return model.token_losses(row(inputs), row(targets))[0].narrow(0, 0, count).to(at::kDouble).cpu();
 }

@@ -76,9 +76,9 @@ TEST(DocumentWindows, HaveTheContextOfTraining) {
 INSTANTIATE_TEST_SUITE_P(Rope, DocumentWindowsOf,
                          testing::Values(RopeStretch{}, RopeStretch{.trained = 10},
                                          RopeStretch{.trained = 10, .longest = 18}),
-                         [](const auto& of) {
-                           return fmt::format("trained_{}_longest_{}", of.param.trained,
-                                              of.param.longest);
+                         [](const auto& tested) {
+                           return fmt::format("trained_{}_longest_{}", tested.param.trained,
+                                              tested.param.longest);
                          });
 
 }  // namespace

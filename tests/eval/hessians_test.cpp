@@ -59,11 +59,11 @@ TEST(Hessians, AreThoseOfPlainPyTorch) {
         EXPECT_TRUE(test::is_close(sketch(found.at(matrix)) * batches, sketched, 1e-9, 1e-9))
             << matrix;
       for (std::int64_t block = 0; block < config.num_layers; ++block) {
-        const auto of = [&](const char* matrix) {
+        const auto attention_hessian = [&](const char* matrix) {
           return found.at(fmt::format("blocks.{}.attn.{}.weight", block, matrix));
         };
-        EXPECT_TRUE(of("c_k").is_same(of("c_q")));
-        EXPECT_TRUE(of("c_v").is_same(of("c_q")));
+        EXPECT_TRUE(attention_hessian("c_k").is_same(attention_hessian("c_q")));
+        EXPECT_TRUE(attention_hessian("c_v").is_same(attention_hessian("c_q")));
       }
     }
   }

@@ -32,8 +32,8 @@ class Fp8Model : public testing::Test {
  protected:
   struct Made {
     explicit Made(Fp8Parts fp8, ActivationRecompute recompute = ActivationRecompute::off,
-                  bool has_fp8 = true, const ModelConfig& of = small_config())
-        : config(of),
+                  bool has_fp8 = true, const ModelConfig& model_config = small_config())
+        : config(model_config),
           table(test::random_parameters(config, at::kFloat, 1)),
           model(test::plan_of(config), table,
                 {.compute = at::kBFloat16,
@@ -214,19 +214,19 @@ TEST_F(Fp8Model, AVisitThatRecurrenceAddsBeginsWithTheScalesOfItsBlock) {
   for (const auto& [name, value] : state) value.fill_(number++);
   made.model.inherit_fp8_scales(0, 1);
   for (const char* kind : {"qkv", "out", "up", "down"}) {
-    const auto of = [&](int visit) {
+    const auto largest_scale = [&](int visit) {
       return scales.at(fmt::format("fp8_scales.visits.{}.{}", visit, kind)).max().item<double>();
     };
-    EXPECT_EQ(of(2), of(1)) << kind;
-    EXPECT_NE(of(3), of(2)) << kind;
-    EXPECT_NE(of(1), of(0)) << kind;
+    EXPECT_EQ(largest_scale(2), largest_scale(1)) << kind;
+    EXPECT_NE(largest_scale(3), largest_scale(2)) << kind;
+    EXPECT_NE(largest_scale(1), largest_scale(0)) << kind;
   }
 }
 
 TEST(Fp8Scales, OfAHeadsGradientHaveTheRangeOfE5m2) {
   Fp8Scales scales({"other", "head", "head.scaled_input"}, 128, at::kCPU);
   scales.set_head(1, /*gradient=*/1e-13, /*scaled_input=*/1e-3);
-  const auto scale = [](const Fp8Scaling& of) { return of.scale.item<double>(); };
+  const auto scale = [](const Fp8Scaling& scaling) { return scaling.scale.item<double>(); };
   const auto expect_scales = [&](double gradient, double scaled_input) {
     const double of_gradient = gradient * Fp8Scales::kE5m2Headroom / kE5m2Max;
     EXPECT_NEAR(scale(scales.output_gradient(1)), of_gradient, 1e-6 * of_gradient);

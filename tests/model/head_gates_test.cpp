@@ -37,8 +37,8 @@ ModelConfig two_blocks() {
 // The formula, of the same parameters.
 class Formula {
  public:
-  Formula(const ModelConfig& config, const Case& of, const ParameterTable& table)
-      : config_(config), case_(of), table_(table) {}
+  Formula(const ModelConfig& config, const Case& gate_case, const ParameterTable& table)
+      : config_(config), case_(gate_case), table_(table) {}
 
   at::Tensor loss(const at::Tensor& inputs, const at::Tensor& targets) const {
     const auto tokens = table_[kTokenTable];

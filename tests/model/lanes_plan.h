@@ -34,7 +34,7 @@ struct LanePlan {
 
 // Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
 // one with a skip; in two lanes the same, and between them one without a skip.
-inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
+inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& lane_case) {
   LanePlan lanes{.spec = test::spec_of(config)};
   auto& spec = lanes.spec;
   const auto dim = config.model_dim;
@@ -45,7 +45,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
   lanes.residual = declare("residual", {3, 2});
   lanes.post = declare("post", {3, 2, 2});
   lanes.skip_weights = declare("skip_weights", {4, dim});
-  if (of.gated) lanes.skip_gates = declare("skip_gates", {4, dim});
+  if (lane_case.gated) lanes.skip_gates = declare("skip_gates", {4, dim});
   const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
     return Visit::Skip{
         .weights = lanes.skip_weights, .gates = lanes.skip_gates, .row = row, .slot = slot};
@@ -70,7 +70,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
        .last = true},
   };
   pass.slots = 2;
-  spec.plan.head.lane = of.head;
+  spec.plan.head.lane = lane_case.head;
   return lanes;
 }
 

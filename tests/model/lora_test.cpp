@@ -113,9 +113,9 @@ TEST_P(AdaptedLosses, HaveTheGradientOfEveryAdapterAndNoWeights) {
       }
       const auto moved = [&](double by) {
         parameters.detach().add_(direction, by);
-        const auto of = (losses() * weights).sum().item<double>();
+        const auto loss = (losses() * weights).sum().item<double>();
         parameters.detach().add_(direction, -by);
-        return of;
+        return loss;
       };
       const auto expected = (moved(kStep) - moved(-kStep)) / (2 * kStep);
       const auto found = (gradient * direction).sum().item<double>();
@@ -159,12 +159,12 @@ TEST_P(AdaptedLosses, OfFewerRowsAreThoseOfTheLastAdapters) {
   last.sum().backward();
   EXPECT_TRUE(test::is_close(last, all.narrow(0, 1, 2), 1e-12, 1e-13));
   for (const auto& [name, view] : adapters_.all_named()) {
-    const auto of = [&](const at::Tensor& flat) {
+    const auto like_view = [&](const at::Tensor& flat) {
       return flat.as_strided(view.sizes(), view.strides(), view.storage_offset());
     };
-    EXPECT_TRUE(of(gradient)[0].eq(7).all().item<bool>()) << name;
-    EXPECT_TRUE(
-        test::is_close(of(gradient).narrow(0, 1, 2), of(expected).narrow(0, 1, 2), 1e-9, 1e-12))
+    EXPECT_TRUE(like_view(gradient)[0].eq(7).all().item<bool>()) << name;
+    EXPECT_TRUE(test::is_close(like_view(gradient).narrow(0, 1, 2),
+                               like_view(expected).narrow(0, 1, 2), 1e-9, 1e-12))
         << name;
   }
 }
@@ -192,12 +192,12 @@ TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
   const auto& matrices = plan.matrices;
   const auto& visits = model.pass().visits;
   for (std::size_t i = 0; i < visits.size(); ++i) {
-    for (const auto& [list, of] : {std::pair{"q_loras", &matrices.queries},
-                                   {"k_loras", &matrices.keys},
-                                   {"v_loras", &matrices.values}}) {
-      const auto bank = table[of->bank].detach();
-      const auto blocks = bank.size(0) / of->kinds;
-      bank[of->kind * blocks + visits[i].block].add_(product(list + ("." + std::to_string(i))));
+    for (const auto& [list, matrix] : {std::pair{"q_loras", &matrices.queries},
+                                       {"k_loras", &matrices.keys},
+                                       {"v_loras", &matrices.values}}) {
+      const auto bank = table[matrix->bank].detach();
+      const auto blocks = bank.size(0) / matrix->kinds;
+      bank[matrix->kind * blocks + visits[i].block].add_(product(list + ("." + std::to_string(i))));
     }
   }
   if (plan.head.weight) table[plan.head.weight].detach().add_(product("lm_head_lora"));

@@ -45,8 +45,10 @@ class TiedHeadGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
  protected:
   // As a run has it.
   struct Model {
-    Model(const ModelConfig& of, at::ScalarType dtype, bool fp8, bool trains = true)
-        : config(of), compute(dtype), table(test::make_parameters(config, compute, test::kGpu)) {
+    Model(const ModelConfig& model_config, at::ScalarType dtype, bool fp8, bool trains = true)
+        : config(model_config),
+          compute(dtype),
+          table(test::make_parameters(config, compute, test::kGpu)) {
       const auto source = test::random_parameters(config, at::kFloat, 1);
       for (const auto& row : table.rows()) {
         // As bf16 holds them, whatever the dtype; small enough for a trained model's activations.
@@ -120,11 +122,11 @@ TEST_P(TiedHeadGpu, TheTablesGradientIsTheSumOfBothUsesOfAllMicroBatches) {
   }
   const double tolerance = c.fp8 ? 0.1 : 0.03;
   const auto expect_near = [&](const at::Tensor& rows, const char* name) {
-    const auto of = rows.nonzero().squeeze(1);
-    ASSERT_GT(of.numel(), 0) << name;
-    EXPECT_LT(
-        distance(found.gradient().index_select(0, of), reference.gradient().index_select(0, of)),
-        tolerance)
+    const auto indices = rows.nonzero().squeeze(1);
+    ASSERT_GT(indices.numel(), 0) << name;
+    EXPECT_LT(distance(found.gradient().index_select(0, indices),
+                       reference.gradient().index_select(0, indices)),
+              tolerance)
         << name;
   };
   expect_near(seen & ~targets, "looked up alone");

@@ -45,7 +45,8 @@ TEST(GptqModel, NeedsNoHessianLongerThanItsMatrices) {
     all.emplace(hessian.unsafeGetTensorImpl(), Weak(hessian.getIntrusivePtr()));
   std::vector<std::int64_t> held;  // after each matrix
   const ProgressListener listener([&](std::int64_t) {
-    held.push_back(std::ranges::count_if(all, [](const auto& of) { return !of.second.expired(); }));
+    held.push_back(
+        std::ranges::count_if(all, [](const auto& entry) { return !entry.second.expired(); }));
   });
   const auto matrices = std::ssize(hessians);
   quantize_by_gptq(table, std::move(hessians), {});

@@ -1,5 +1,5 @@
-// The backward pass of ops/attention/fused_attention.h, and its kernel alone, against the formula
-// in fp64 on the CPU, beside cuDNN's own.
+// Tests the backward pass of ops/attention/fused_attention.h, and its kernel alone, against the
+// formula in fp64 on the CPU, and compares its error with cuDNN's.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <optional>
@@ -20,46 +20,45 @@ struct AttentionCase {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   at::ScalarType dtype;
   bool exclusive = false;
-  std::int64_t document = 0;  // mean tokens of one; 0: a row is one
-  std::int64_t window = 0;    // 0: none
-  bool gated = false;         // the heads of exclusive attention
+  std::int64_t document = 0;  // mean document length in tokens; 0: each row is one document
+  std::int64_t window = 0;    // 0: no window
+  bool gated = false;         // gates the heads of exclusive attention
 };
 
 using Gradients = std::vector<at::Tensor>;
 
 struct Inputs {
-  at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as from their projection
+  at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as their projection returns them
   std::int64_t heads, kv_heads;
   bool exclusive;
-  at::Tensor starts;  // of documents; undefined: a row is one
+  at::Tensor starts;  // of documents; undefined: each row is one document
   std::int64_t window;
   at::Tensor gate_x, gate_weight;  // undefined: no gate
 
-  explicit Inputs(const AttentionCase& of)
-      : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
-                         of.dtype)),
-        d_out(test::normal({of.batch, of.tokens, of.heads, of.head_dim}, 2, of.dtype)),
-        heads(of.heads),
-        kv_heads(of.kv_heads),
-        exclusive(of.exclusive),
-        window(of.window) {
-    if (of.gated) {
-      gate_x = test::normal({of.batch, of.tokens, 16}, 4, of.dtype);
-      gate_weight = test::normal({of.heads, 12}, 5, at::kFloat);
+  explicit Inputs(const AttentionCase& c)
+      : qkv(test::normal({c.batch, c.tokens, c.heads + 2 * c.kv_heads, c.head_dim}, 1, c.dtype)),
+        d_out(test::normal({c.batch, c.tokens, c.heads, c.head_dim}, 2, c.dtype)),
+        heads(c.heads),
+        kv_heads(c.kv_heads),
+        exclusive(c.exclusive),
+        window(c.window) {
+    if (c.gated) {
+      gate_x = test::normal({c.batch, c.tokens, 16}, 4, c.dtype);
+      gate_weight = test::normal({c.heads, 12}, 5, at::kFloat);
     }
-    if (of.document == 0) return;
-    const auto draws = test::normal({of.batch, of.tokens}, 3, at::kDouble).abs();
-    starts = draws.lt(draws.flatten().quantile(1.0 / of.document));
+    if (c.document == 0) return;
+    const auto draws = test::normal({c.batch, c.tokens}, 3, at::kDouble).abs();
+    starts = draws.lt(draws.flatten().quantile(1.0 / c.document));
   }
 
-  // Gradients of q, k and v by the formula in fp64 on the CPU.
+  // Gradients of q, k and v, by the formula in fp64 on the CPU.
   Gradients exact() const {
     const auto leaves = parts(qkv.to(at::kDouble));
     auto out = by_formula(leaves).out;
     if (exclusive) out = exclusive_attention(out, leaves[2], gate(at::kCPU, at::kDouble));
     return torch::autograd::grad({out}, leaves, {d_out.to(at::kDouble)});
   }
-  // By causal_attention() on the GPU.
+  // Gradients by causal_attention() on the GPU.
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
     const auto out = causal_attention(leaves[0], leaves[1], leaves[2],
@@ -96,7 +95,7 @@ struct Inputs {
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(hidden, -INFINITY);
     return {at::matmul(at::softmax(scores, -1), v).transpose(1, 2), at::logsumexp(scores, -1)};
   }
-  // q, k and v as leaves.
+  // Splits the heads into q, k and v, as leaves.
   Gradients parts(const at::Tensor& all) const {
     Gradients leaves;
     for (const auto& [first, count] :
@@ -124,8 +123,9 @@ double relative_error(const at::Tensor& found, const at::Tensor& exact) {
   return (difference.norm() / exact.norm()).item<double>();
 }
 
-// cuDNN's backward pass, of documents and windows FlashAttention's, has the same roundings: q, k,
-// v, d_out, the probabilities and their gradients are in half precision, all sums in fp32.
+// cuDNN's backward pass (FlashAttention's for documents and windows) rounds in the same places: q,
+// k, v, d_out, the probabilities and their gradients are in half precision, all accumulations in
+// fp32.
 TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
   const Inputs inputs(GetParam());
   const auto dtype = GetParam().dtype;
@@ -149,41 +149,41 @@ at::Tensor dots_of(const at::Tensor& out, const at::Tensor& d_out) {
   return products.view({out.size(0) * out.size(1), -1, 64}).sum(-1).t().contiguous();
 }
 
-// The kernel alone, with the output and the log-sum-exp of the formula.
+// Tests the kernel alone, with the output and the log-sum-exp of the formula.
 class AttentionBackwardGpu : public test::OnHopper<::testing::TestWithParam<AttentionCase>> {
  protected:
-  // `dots_given`: the projection has left out·d_out.
+  // `dots_given`: rowsum(out∘d_out) is an input, as the projection's backward pass computes it.
   void expect_gradients_of_formula(bool dots_given) const;
 };
 
 void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
-  const auto& of = GetParam();
-  const Inputs inputs(of);
+  const auto& c = GetParam();
+  const Inputs inputs(c);
   const auto exact = inputs.exact();
   const auto forward = inputs.by_formula(inputs.parts(inputs.qkv.to(at::kDouble)));
-  const auto out = forward.out.detach().to(test::kGpu, of.dtype).contiguous(),
+  const auto out = forward.out.detach().to(test::kGpu, c.dtype).contiguous(),
              logsumexp = forward.logsumexp.detach().to(test::kGpu, at::kFloat).contiguous(),
              qkv = inputs.qkv.to(test::kGpu), d_out = inputs.d_out.to(test::kGpu);
   const auto leaves = inputs.parts(qkv);
   const auto &q = leaves[0], &k = leaves[1], &v = leaves[2];
-  const auto shape = attention_shape(q, k, 1 / std::sqrt(static_cast<double>(of.head_dim)));
-  // Whatever is in it.
+  const auto shape = attention_shape(q, k, 1 / std::sqrt(static_cast<double>(c.head_dim)));
+  // The kernel must not depend on the workspace's initial contents.
   const AttentionWorkspace workspace(shape, qkv.device());
   workspace.q_sum.fill_(NAN);
   workspace.q_begun.fill_(9);
   workspace.next_unit.fill_(9);
   auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
        dv = at::empty(v.sizes(), v.options());
-  const auto until = visible_until(k, inputs.documents(test::kGpu), of.window);
+  const auto until = visible_until(k, inputs.documents(test::kGpu), c.window);
   auto dy = d_out;
   at::Tensor exclusive_dv;
-  if (of.exclusive) {
-    const auto d = exclusive_backward(out, v, inputs.gate(test::kGpu, of.dtype), d_out,
+  if (c.exclusive) {
+    const auto d = exclusive_backward(out, v, inputs.gate(test::kGpu, c.dtype), d_out,
                                       workspace.row_delta(shape));
     dy = d.dy, exclusive_dv = d.dv;
   }
   const auto dots = dots_given ? dots_of(out, dy) : at::Tensor();
-  const bool has_dots = dots_given || of.exclusive;
+  const bool has_dots = dots_given || c.exclusive;
   cuda::attention_backward(
       shape,
       {.q = head_vectors(q),
@@ -195,10 +195,10 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
        .logsumexp = const_fp32_data(logsumexp),
        .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
       workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));
-  const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
+  const double bound = c.dtype == at::kHalf ? 2e-3 : 1e-2;
   EXPECT_LT(relative_error(dq, exact[0]), bound);
   EXPECT_LT(relative_error(dk, exact[1]), bound);
-  EXPECT_LT(relative_error(of.exclusive ? dv + exclusive_dv : dv, exact[2]), bound);
+  EXPECT_LT(relative_error(c.exclusive ? dv + exclusive_dv : dv, exact[2]), bound);
 }
 
 TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
@@ -209,8 +209,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulasWhereTheProjectionLeftTheDot
   expect_gradients_of_formula(/*dots_given=*/true);
 }
 
-// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks. In
-// the last ones a head has more pairs of them than the emulation has multiprocessors.
+// More key blocks than the emulation's grid has CTAs; an odd number of key blocks; partial blocks.
+// In the last cases a head has more pairs of key blocks than the emulation has multiprocessors.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionBackwardGpu,
     ::testing::Values(
@@ -287,8 +287,8 @@ TEST_F(LastQueriesGpu, SeeTheirWindowAlone) {
   }
 }
 
-// Largest error of each block of keys or queries by itself: one block's mistake is nothing beside a
-// long row.
+// The largest relative error of any block of keys or queries: in a long row, a wrong block hardly
+// changes the error of the whole tensor.
 double worst_relative_error_of_a_block(const at::Tensor& found, const at::Tensor& right) {
   const auto by_block = [](const at::Tensor& x) {
     const auto squares = x.to(at::kFloat).square().sum(at::IntArrayRef{2, 3});
@@ -300,7 +300,7 @@ double worst_relative_error_of_a_block(const at::Tensor& found, const at::Tensor
   return (by_block(difference) / by_block(right)).max().item<double>();
 }
 
-// Rows of more pairs of blocks than any GPU has multiprocessors.
+// Rows with more pairs of key blocks than any GPU has multiprocessors.
 class LongRowGpu : public AttentionGpu {};
 
 TEST_P(LongRowGpu, GradientsAreThoseOfLibTorchsKernels) {

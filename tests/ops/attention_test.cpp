@@ -13,7 +13,7 @@
 namespace tg {
 namespace {
 
-// softmax(q·kᵀ/√hd)·v over the positions up to one's own, element by element.
+// softmax(q·kᵀ/√hd)·v over each query's own and earlier positions, element by element.
 at::Tensor attend_by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const auto qc = q.to(at::kDouble).contiguous(), kc = k.to(at::kDouble).contiguous(),
              vc = v.to(at::kDouble).contiguous();
@@ -57,7 +57,7 @@ TEST_P(CausalAttention, IsASoftmaxOverThePast) {
   const auto expected = attend_by_hand(q, k, v);
   EXPECT_TRUE(test::is_close(causal_attention(q, k, v), expected, 1e-12, 1e-12));
   const auto y = causal_attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat));
-  // fp32: a few roundings of 2^-24 in the products and the exponential.
+  // fp32: a few roundings of 2^-24 in the dot products and the exponential.
   EXPECT_TRUE(test::is_close(y, expected, 1e-5, 1e-6));
 }
 
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, CausalAttention,
                          testing::Values(AttentionKernel::flash, AttentionKernel::math),
                          [](const auto& kernel) { return attention_name(kernel.param); });
 
-const at::Device kGpu(at::kCUDA, 0);  // asked about, never used
+const at::Device kGpu(at::kCUDA, 0);  // only queried, never used
 
 TEST(ChooseAttention, AutoTakesTheFastestKernelThatSupportsTheCall) {
   EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 64), AttentionKernel::cudnn);
@@ -154,7 +154,7 @@ TEST(ChooseAttention, RefusesAKernelThatDoesNotSupportTheCall) {
   expect_refusal("fastest", at::kCPU, at::kFloat, 64);
 }
 
-// Documents of two rows of 9 tokens: 3, 4 and 2, then 1 and 8.
+// Two rows of 9 tokens, with documents of 3, 4 and 2 and of 1 and 8 tokens.
 Documents some_documents() {
   auto starts = at::zeros({2, 9}, at::kBool);
   for (const auto& [row, token] : {std::pair{0, 3}, {0, 7}, {1, 1}}) starts[row][token] = true;
@@ -171,7 +171,8 @@ TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {
                                             .view({2, 9})));
 }
 
-// Two rows of as many tokens, with empty documents between them and at the end.
+// Documents of these lengths in two rows of equal size, with empty documents between and after
+// them.
 Documents documents_of(const std::vector<int>& lengths) {
   std::vector<int> offsets{0};
   for (int row = 0; row < 2; ++row) {
@@ -195,8 +196,7 @@ TEST(Documents, AtKnownOffsetsAreTheSame) {
   EXPECT_EQ(documents.longest, same.longest);
 }
 
-// What causal_attention() gives with documents and a window, against a mask made of them pair by
-// pair.
+// Compares causal_attention() with documents and a window to attention with an explicit mask.
 void expect_masked_attention(const std::optional<Documents>& documents, std::int64_t tokens,
                              std::int64_t window) {
   const auto heads = [&](std::uint64_t seed) {

@@ -10,7 +10,7 @@ at::Tensor row_of(const std::vector<std::int64_t>& ids) {
   return at::tensor(ids, at::kLong).unsqueeze(0);
 }
 
-// Products that wrap as 32-bit integers do, and a remainder that is never negative.
+// Multiplication wraps as with 32-bit integers, and the remainder is never negative.
 std::int64_t hash_by_hand(std::int64_t now, std::int64_t before, std::int64_t rows) {
   const auto a = static_cast<std::int32_t>(36313u * static_cast<std::uint32_t>(now));
   const auto b = static_cast<std::int32_t>(27191u * static_cast<std::uint32_t>(before));

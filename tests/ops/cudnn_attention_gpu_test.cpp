@@ -1,4 +1,4 @@
-// ops/attention/cudnn_attention.h against FlashAttention, which the other tests hold against the
+// Tests ops/attention/cudnn_attention.h against FlashAttention, which other tests compare with the
 // formula.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -34,22 +34,21 @@ class CudnnAttentionGpu : public test::OnHopper<::testing::TestWithParam<Case>> 
     OnHopper::SetUp();
     if (IsSkipped()) return;
     use_attention(AttentionKernel::cudnn);
-    const auto& of = GetParam();
-    const std::int64_t tokens = offsets_of(of.lengths).back();
-    // q, k and v are parts of one projection.
+    const auto& c = GetParam();
+    const std::int64_t tokens = offsets_of(c.lengths).back();
+    // q, k and v are views of one projection's output.
     const auto qkv =
-        test::normal({of.rows, tokens / of.rows, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
-                     of.dtype)
+        test::normal({c.rows, tokens / c.rows, c.heads + 2 * c.kv_heads, c.head_dim}, 1, c.dtype)
             .to(test::kGpu);
-    q = qkv.narrow(2, 0, of.heads);
-    k = qkv.narrow(2, of.heads, of.kv_heads);
-    v = qkv.narrow(2, of.heads + of.kv_heads, of.kv_heads);
+    q = qkv.narrow(2, 0, c.heads);
+    k = qkv.narrow(2, c.heads, c.kv_heads);
+    v = qkv.narrow(2, c.heads + c.kv_heads, c.kv_heads);
     documents =
-        documents_at(at::tensor(offsets_of(of.lengths), at::kInt).to(test::kGpu), of.rows,
-                     tokens / of.rows, *std::max_element(of.lengths.begin(), of.lengths.end()));
+        documents_at(at::tensor(offsets_of(c.lengths), at::kInt).to(test::kGpu), c.rows,
+                     tokens / c.rows, *std::max_element(c.lengths.begin(), c.lengths.end()));
   }
 
-  // Documents as they are now.
+  // Compares with FlashAttention, with the documents as they are now.
   void expect_those_of_flash(const AttentionForward& found) const {
     const auto [y, logsumexp] = flash_attention(q, k, v, kScale, documents, GetParam().window);
     EXPECT_TRUE(test::is_close(found.y, y, 0.02, 0.01));
@@ -77,7 +76,7 @@ TEST_P(CudnnAttentionGpu, ReplaysForOtherDocuments) {
     captured = cudnn_attention(q, k, v, kScale, documents, GetParam().window);
     graph.capture_end();
   }
-  // Those of each row the other way round.
+  // Reverses the document lengths.
   auto lengths = GetParam().lengths;
   const auto per_row = static_cast<std::ptrdiff_t>(lengths.size()) / GetParam().rows;
   for (auto row = lengths.begin(); row != lengths.end(); row += per_row)

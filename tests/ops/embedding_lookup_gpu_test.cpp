@@ -1,4 +1,4 @@
-// The kernels of ops/embedding/embedding_lookup.h against sums in fp64 on the CPU.
+// Tests the kernels of ops/embedding/embedding_lookup.h against sums in fp64 on the CPU.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -19,7 +19,7 @@ class EmbeddingLookupGpu : public test::OnGpu<::testing::TestWithParam<at::Scala
   }
 };
 
-// Zipf-distributed ids: id k about as often as 1/k.
+// Zipf-distributed ids: the frequency of id k is about 1/k.
 at::Tensor zipf(std::int64_t count, std::int64_t vocab) {
   const auto uniform = at::rand({count}, test::generator(1), at::kDouble);
   return (uniform * std::log(vocab + 1.0)).exp().sub_(1).to(at::kLong).clamp_(0, vocab - 1);
@@ -36,23 +36,23 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     at::Tensor ids;
     std::int64_t vocab, width;
   } cases[] = {
-      // The record's table: runs of an id are many chunks long.
+      // The record's table: each id's run spans many chunks.
       {.ids = zipf(20000, 1024), .vocab = 1024, .width = 512},
-      // Its bigram table: the last chunk is partial.
+      // The record's bigram table: the last chunk is partial.
       {.ids = zipf(9001, 10240), .vocab = 10240, .width = 128},
       // The speedrun's table: few ids occur twice.
       {.ids = test::integers({5000}, 50304, 2), .vocab = 50304, .width = 768},
       // A single id.
       {.ids = at::full({1000}, 3, at::kLong), .vocab = 5, .width = 16},
-      // A chunk ends inside each run of an id.
+      // Chunks end inside each run of an id.
       {.ids = at::arange(130, at::kLong).div_(65, "floor"), .vocab = 2, .width = 8},
-      // A chunk ends with each run.
+      // Chunks end where runs end.
       {.ids = at::arange(128, at::kLong).div_(64, "floor"), .vocab = 2, .width = 8},
       // One token, the largest width.
       {.ids = at::zeros({1}, at::kLong), .vocab = 1, .width = 2048},
-      // Ids of two dimensions.
+      // Two-dimensional ids.
       {.ids = test::integers({3, 7}, 9, 3), .vocab = 9, .width = 24},
-      // Rows that are not a multiple of 16 bytes: the reference runs.
+      // Rows whose size is not a multiple of 16 bytes: the reference runs.
       {.ids = test::integers({100}, 9, 4), .vocab = 9, .width = kWithoutKernel},
   };
   for (const auto& [ids, vocab, width] : cases) {
@@ -62,12 +62,13 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     const auto exact = exact_gradient(dy, ids, vocab);
     const auto found = embedding_gradient(dy.cuda(), ids.cuda(), vocab);
     EXPECT_EQ(found.scalar_type(), at::kFloat);
-    // One rounding of the sum, of up to 20,000 fp32 terms of size one in chunks of 64.
+    // One rounding of a sum of up to 20,000 fp32 terms of size one, in chunks of 64.
     const bool reference = width == kWithoutKernel;
     EXPECT_TRUE(test::is_close(found.cpu(), exact, reference ? 4 * rounding() : rounding(),
                                reference ? 0.5 : 1e-3))
         << ids.numel() << " ids of " << vocab << ", width " << width;
-    // To what is there already: the same sum, added once; rows beyond the table stay.
+    // Accumulation into an existing gradient: the sum is added once, and rows beyond the table stay
+    // unchanged.
     const auto before = test::normal({vocab + 1, width}, 6, at::kFloat).cuda(),
                sum = before.clone();
     accumulate_embedding_gradient(sum, dy.cuda(), ids.cuda());

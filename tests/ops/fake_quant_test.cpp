@@ -6,7 +6,7 @@ namespace tg {
 namespace {
 
 TEST(FakeQuant, RoundsHalvesToEven) {
-  // The row's largest value is 31, so one step is exactly 1.
+  // The row's largest value is 31, so the step size is exactly 1.
   const auto w = test::tensor_of({31, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 7.4999, 7.5001}, {1, 9});
   EXPECT_TRUE(
       test::is_same(fake_quant(w, -31), test::tensor_of({31, 0, 2, 2, 0, -2, -2, 7, 8}, {1, 9})));
@@ -39,7 +39,7 @@ TEST(FakeQuant, SmallRowsHaveAFloorUnderTheirScale) {
 }
 
 TEST(FakeQuant, ClampsToItsLevels) {
-  // The largest value of a row is level 31 of either sign, so a low of −32 is never reached.
+  // The largest magnitude of a row maps to level ±31, so level −32 is never used.
   const auto w = test::tensor_of({-62, 62, 10, -10}, {1, 4});
   const auto same = test::tensor_of({-62, 62, 10, -10}, {1, 4});
   EXPECT_TRUE(test::is_close(fake_quant(w, -31), same, 1e-12, 0));

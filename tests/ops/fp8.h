@@ -1,10 +1,10 @@
 #pragma once
-// Weights in FP8 for tests.
+// FP8 weights for tests.
 #include "ops/gemm/linear.h"
 
 namespace tg::test {
 
-// Scales of 1 for the input and `dy_scale` for the output's gradient. With a zeroed gradient
+// A weight with scale 1 for the input and `dy_scale` for the output gradient, and a zeroed gradient
 // buffer.
 inline Weight fp8_weight(const at::Tensor& value, double dy_scale = 1) {
   const auto fp32 = value.options().dtype(at::kFloat).requires_grad(false);

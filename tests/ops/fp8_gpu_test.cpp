@@ -1,5 +1,5 @@
-// FP8 on a GPU: the rounding against its reference, and the fused operations against both the same
-// operations one by one and fp64. Skipped where there is no Hopper GPU.
+// Tests FP8 on a GPU: the rounding against its reference, and the fused operations against the
+// unfused ones and against fp64. Skipped without a Hopper GPU.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -30,7 +30,7 @@ double relative(const at::Tensor& found, const at::Tensor& right) {
   const auto exact = right.to(at::kDouble);
   return ((found.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
 }
-// The largest relative error of a row: detects a wrong tile, row or column.
+// The largest relative error of any row: detects a wrong tile, row or column.
 double worst_row(const at::Tensor& found, const at::Tensor& right) {
   const auto rows = [](const at::Tensor& x) { return x.to(at::kDouble).reshape({-1, x.size(-1)}); };
   const auto exact = rows(right);
@@ -43,7 +43,7 @@ class Fp8RoundGpu : public OnHopper<> {};
 TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   for (const std::int64_t count : {16, 4096, 1'000'000}) {
     const auto x = matrix(1, count, 1, 40).flatten();
-    // A power of two: dividing by it rounds nothing.
+    // A power of two, so that dividing by it does not round.
     const auto scaling = test::fp8_weight(matrix(16, 16, 2), 1.0 / 8).fp8.output_gradient;
     const auto found = to_fp8(x, scaling);
     const auto expected = (x.to(at::kFloat) * 8).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
@@ -66,7 +66,7 @@ TEST_F(Fp8TransposeGpu, InterleavesRowsAndEndsInZeros) {
     const auto groups = (rows + 15) / 16;
     const auto padded = at::zeros({groups * 16, columns}, x.options());
     padded.narrow(0, 0, rows).copy_(x);
-    // 0, 8, 1, 9, ...: [group, half, row, column] with `half` last.
+    // The interleaved order 0, 8, 1, 9, ...: [group, half, row, column] with `half` last.
     const auto expected =
         padded.view({groups, 2, 8, columns}).permute({3, 0, 2, 1}).reshape({columns, groups * 16});
     EXPECT_TRUE(at::equal(found, expected));
@@ -112,8 +112,8 @@ TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
   set_fused(false);
   const auto separate = run(GetParam(), true);
   set_fused(true);
-  // Separately, x·upᵀ, the activation and its gradient are rounded to bf16 as well: a tenth of the
-  // elements by another step of FP8. The weights' gradients are GEMMs in bf16 then.
+  // The unfused path also rounds x·upᵀ, the activation and its gradient to bf16, which moves a
+  // tenth of the elements to the next FP8 value. Its weight gradients are bf16 GEMMs.
   EXPECT_LE(relative(found.y, separate.y), 0.04);
   EXPECT_LE(relative(found.dx, separate.dx), 0.05);
   EXPECT_LE(worst_row(found.y, separate.y), 0.15);
@@ -121,13 +121,13 @@ TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
   for (const auto& [own, other] :
        {std::pair{found.d_up, separate.d_up}, {found.d_down, separate.d_down}}) {
     EXPECT_LE(relative(own, other), 0.07);
-    if (GetParam().rows == 1) continue;  // one sign then decides a hidden unit's error
+    if (GetParam().rows == 1) continue;  // one row: the error of a hidden unit does not average out
     EXPECT_LE(worst_row(own, other), 0.2);
     EXPECT_LE(worst_row(own.t(), other.t()), 0.2);
   }
   for (std::size_t i = 0; i < found.amax.size(); ++i)
     EXPECT_NEAR(found.amax[i], separate.amax[i], 0.02F * separate.amax[i]) << i;
-  // Two roundings by at most 1/16, on average a third of that, of each product.
+  // Each operand has two roundings of at most 1/16, on average a third of that.
   EXPECT_LE(relative(found.y, bf16.y), 0.08);
   EXPECT_LE(relative(found.dx, bf16.dx), 0.08);
   EXPECT_GT(relative(found.y, bf16.y), 0.005) << "not the path that was meant";
@@ -201,7 +201,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
     set_fused(false);
     const auto separate = run(true);
     set_fused(true);
-    // Separately, the weight's gradient is a GEMM in bf16.
+    // The unfused path computes the weight gradient as a bf16 GEMM.
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_LE(relative(found[i], separate[i]), i + 1 == found.size() ? 0.06 : 0.012)
           << c.dim << " " << i;
@@ -213,7 +213,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
   }
 }
 
-// What kernels round is what a pass of its own makes of their result, to the byte.
+// FP8 copies written by a kernel equal the result of a separate rounding pass, byte for byte.
 class Fp8CopiesGpu : public OnHopper<> {
  protected:
   static Fp8Scaling scaling(double scale, bool cached = true) {
@@ -221,7 +221,7 @@ class Fp8CopiesGpu : public OnHopper<> {
     return {at::full({}, scale, fp32), at::zeros({}, fp32),
             cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
   }
-  // `found`, which a kernel has rounded, is the rounding of x.
+  // Expects `found`, which a kernel has rounded, to be the rounding of x.
   static void expect_rounded(const at::Tensor& found, const Fp8Scaling& by_kernel,
                              const at::Tensor& x) {
     const auto alone = scaling(by_kernel.scale.item<double>(), false);
@@ -229,7 +229,7 @@ class Fp8CopiesGpu : public OnHopper<> {
     EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte)));
     EXPECT_EQ(by_kernel.amax.item<float>(), alone.amax.item<float>());
   }
-  // What is cached of `key`, x unless given, is the rounding of x.
+  // Expects the cached copy of `key` (x by default) to be the rounding of x.
   static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x,
                             const at::Tensor& key = {}) {
     ASSERT_TRUE(by_kernel.cached->rounded.defined());
@@ -238,7 +238,7 @@ class Fp8CopiesGpu : public OnHopper<> {
 };
 
 TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
-  // A warp with two and three packs of a row, a block per row; partial packs.
+  // Two and three packs of a row per warp, one block per row, partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
     for (const auto& [mixed, skips, gated, form] :
          {std::tuple{true, true, false, NormedForm::written},
@@ -294,7 +294,7 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
                                                 {true, 1, NormedForm::written}}) {
       SCOPED_TRACE(fmt::format("{} {} {} {}", width, weighted, lanes, static_cast<int>(form)));
       const std::int64_t rows = 111;
-      // One alone, the other alone, both: of the attention's and the MLP's GEMMs.
+      // FP8 in attention's GEMM only, in the MLP's only, and in both.
       for (const auto& [of_first, of_second] :
            {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
         std::vector<at::Tensor> inputs;

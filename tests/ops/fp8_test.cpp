@@ -1,4 +1,4 @@
-// ops/gemm/fp8.h on the CPU, and linear() with a weight in FP8.
+// Tests ops/gemm/fp8.h on the CPU, and linear() with an FP8 weight.
 #include "tests/ops/fp8.h"
 
 #include <limits>
@@ -16,7 +16,7 @@ TEST(Fp8, RoundsToFourBitsSaturatesAndKeepsTheLargestMagnitude) {
   const auto scaling = scaling_of(0.5);
   const auto x = test::tensor_of({0, 1, -1.03125, 1.0625, 300, -1000, 0.001}, {7}, at::kBFloat16);
   const auto rounded = to_fp8(x, scaling).to(at::kDouble) * 0.5;
-  // 1.0625 / 0.5 is halfway between 2 and 2.25, of which 2 is even; 0.001 is half of 2^-9 · 0.5.
+  // 1.0625 / 0.5 is halfway between 2 and 2.25 and rounds to even, 2; 0.001 is half of 2^-9 · 0.5.
   EXPECT_TRUE(
       test::is_close(rounded, test::tensor_of({0, 1, -1, 1, 224, -224, 0.0009765625}, {7}), 0, 0));
   EXPECT_EQ(scaling.amax.item<float>(), 1000);
@@ -35,7 +35,9 @@ TEST(Fp8, WhatIsCachedIsTakenOnceAndForItsTensorAlone) {
   scaling.cached = std::make_shared<Fp8Scaling::Cached>();
   const auto x = at::ones({16}, at::kBFloat16), other = at::ones({16}, at::kBFloat16);
   const auto rounded = at::full({16}, 2.0, at::kFloat).to(at::kFloat8_e4m3fn);
-  const auto first_of = [](const at::Tensor& of) { return of.to(at::kFloat)[0].item<float>(); };
+  const auto first_of = [](const at::Tensor& tensor) {
+    return tensor.to(at::kFloat)[0].item<float>();
+  };
   empty_fp8_like(x, scaling).copy_(rounded);
   EXPECT_EQ(first_of(to_fp8(x, scaling)), 2);
   EXPECT_EQ(first_of(to_fp8(x, scaling)), 1);
@@ -53,7 +55,7 @@ TEST(Fp8, EveryMatrixOfABankHasItsOwnScale) {
   const auto rounded = empty_fp8_weights(bank);
   round_weights(bank, rounded);
   const auto back = rounded.value.to(at::kFloat) * rounded.scale.view({3, 1, 1});
-  // Half of a step of 1/8 of a power of two, and bf16's before.
+  // Half of a step of 1/8 of a power of two, after the rounding to bf16.
   EXPECT_TRUE(test::is_close(back[0], bank[0], 1.0 / 14, 1e-4));
   EXPECT_TRUE(test::is_close(back[1], bank[1], 1.0 / 14, 1e-1));
   EXPECT_TRUE(at::equal(back[2], at::zeros({16, 32})));

@@ -1,5 +1,5 @@
-// cublasLt's GEMMs against fp64 and LibTorch's calls, and that the choice of an algorithm is made
-// once and may be captured. Skipped where there is no GPU, those in FP8 where that is no Hopper.
+// Tests cublasLt's GEMMs against fp64 and LibTorch's calls, and that an algorithm is chosen once
+// and can be captured. Skipped without a GPU; the FP8 tests without a Hopper GPU.
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <fmt/format.h>
@@ -42,14 +42,14 @@ class GemmGpu : public test::OnGpu<> {
     test::OnGpu<>::SetUp();
     if (IsSkipped()) return;
     at::manual_seed(1);
-    stream_.emplace(c10::cuda::getStreamFromPool());  // the default one cannot be captured
+    stream_.emplace(c10::cuda::getStreamFromPool());  // the default stream cannot be captured
   }
   const at::NoGradGuard no_grad_;
   std::optional<c10::cuda::CUDAStreamGuard> stream_;
 };
 
 TEST_F(GemmGpu, IsTheProductAndLibTorchsBits) {
-  // Sizes that are timed, then such as are not, or cannot be.
+  // Sizes for which algorithms are timed, then sizes for which they are not or cannot be.
   for (const Shape& s : {Shape{98304, 512, 512},
                          {98304, 512, 1536},
                          {65536, 768, 2304},
@@ -72,8 +72,8 @@ TEST_F(GemmGpu, IsTheProductAndLibTorchsBits) {
   }
 }
 
-// What choosing by time rests on: an algorithm that has the first one's bits on the operands that
-// it is tried on has them on all.
+// Choosing by time assumes that an algorithm whose result equals the first algorithm's bit for bit
+// on the trial operands does so on all operands.
 TEST_F(GemmGpu, AlgorithmsThatPassTheTrialHaveTheFirstsBitsOnOtherOperands) {
   constexpr int kCandidates = 8, kOthers = 12;
   const auto workspace =
@@ -104,7 +104,7 @@ TEST_F(GemmGpu, AlgorithmsThatPassTheTrialHaveTheFirstsBitsOnOtherOperands) {
       std::vector<bool> passes(algorithms.size());
       for (int trial = 0; trial <= kOthers; ++trial) {
         auto a = matrix(s.m, s.k, at::kBFloat16), b = matrix(s.n, s.k, at::kBFloat16);
-        if (trial % 3 == 1) a = a.abs(), b = b.abs();  // sums that do not cancel
+        if (trial % 3 == 1) a = a.abs(), b = b.abs();  // sums without cancellation
         if (trial % 3 == 2) a = (a.to(at::kFloat).exp() * a).to(at::kBFloat16);
         const GemmTensors tensors{a, transposed ? b.t() : b.t().contiguous(), out};
         at::Tensor expected;
@@ -137,7 +137,7 @@ TEST_F(GemmGpu, TakesTheViewsThatCallersPass) {
   EXPECT_LE(test::worst_row(gemm(columns, bank[0].t()), exact(columns, bank[0].t())), 0x1p-8);
 }
 
-// With weights of zeros, as training begins.
+// With zero weights, as at the start of training.
 TEST_F(GemmGpu, ChoosesOnceAndIsReplayedWithOtherData) {
   const auto a = matrix(50000, 512, at::kBFloat16);
   const auto b = at::zeros({512, 528}, a.options());
@@ -153,7 +153,7 @@ TEST_F(GemmGpu, ChoosesOnceAndIsReplayedWithOtherData) {
   GpuGraphs graph;
   ASSERT_EQ(graph.capture({[&] {
     out = gemm(a, b);
-    unseen = gemm(a, other);  // while capturing, nothing is chosen
+    unseen = gemm(a, other);  // no algorithm is chosen while capturing
   }}),
             "");
   b.normal_();
@@ -179,7 +179,7 @@ TEST_F(GemmGpu, AccumulatesIntoAMatrixOfABank) {
       const auto before = bank.clone();
       const auto product = exact(dy.t(), x);
       accumulate_gemm(bank[1], dy.t(), x);
-      EXPECT_LE(test::worst_row(bank[1], before[1] + product), 0x1p-11);  // sums in fp32
+      EXPECT_LE(test::worst_row(bank[1], before[1] + product), 0x1p-11);  // accumulated in fp32
       const auto once = bank[1].clone();
       EXPECT_TRUE(at::equal(bank[0], before[0]) && at::equal(bank[2], before[2]));
       bank.copy_(before);
@@ -189,7 +189,7 @@ TEST_F(GemmGpu, AccumulatesIntoAMatrixOfABank) {
   }
 }
 
-// Each stream has a workspace for the parts of k.
+// Each stream has its own split-K workspace.
 TEST_F(GemmGpu, AccumulatesOnTwoStreamsAtOnce) {
   constexpr std::int64_t kTokens = 98304, kWidth = 512;
   constexpr int kTimes = 20;
@@ -260,7 +260,7 @@ TEST_F(Fp8GemmGpu, AccumulatesIntoAMatrixOfABank) {
   }
 }
 
-// A graph reads the scales and the workspace of its capture.
+// A graph reads the scales and the workspace that it was captured with.
 TEST_F(Fp8GemmGpu, IsReplayedWithOtherDataAndScales) {
   const Shape s{512, 1536, 98304};
   const auto a = matrix(s.m, s.k, at::kFloat8_e4m3fn), b = matrix(s.n, s.k, at::kFloat8_e4m3fn);

@@ -1,5 +1,5 @@
-// GPTQ's kernel against its reference: the same roundings, so the same bits. Skipped where there is
-// no GPU.
+// Tests GPTQ's kernel against its reference: both round in the same places, so the bits are equal.
+// Skipped without a GPU.
 #include "ops/quantize/gptq.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/quantize_fixture.h"
@@ -14,7 +14,7 @@ struct Case {
   GptqOptions options;
 };
 // One row and column, part of a block, parts of a warp's columns, whole blocks and more, more rows
-// than one grid has warps; weights that clip.
+// than one grid has warps; weights that are clipped.
 const std::vector<Case> kCases = {
     {1, 1, {4, 6}},    {3, 2, {3, 4}},     {9, 33, {12.85, 6}}, {17, 128, {2, 6}},
     {40, 136, {4, 5}}, {64, 160, {14, 7}}, {5, 384, {11.5, 6}}, {3300, 20, {13, 8}},
@@ -47,8 +47,8 @@ TEST_F(GptqGpu, GivesTheBitsOfTheReference) {
   }
 }
 
-// A GEMM of another library sums in another order, which moves what lies next to a half, and with
-// it some of the row's later values.
+// Another library's GEMM sums in another order, which changes values next to a rounding boundary
+// and thereby some later values of the row.
 TEST_F(GptqGpu, GivesTheValuesOfTheCpuButForAFew) {
   for (const auto& c : kCases) {
     SCOPED_TRACE(testing::Message() << c.rows << " x " << c.columns);

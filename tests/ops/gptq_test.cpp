@@ -21,7 +21,7 @@ void expect_same(const QuantizedWeight& found, const QuantizedWeight& expected) 
   EXPECT_TRUE(test::is_same(found.scale, expected.scale));
 }
 
-// E·H·Eᵀ summed over the rows: the squared error on the inputs.
+// Sum of E·H·Eᵀ over the rows: the squared error on the inputs.
 double output_error(const at::Tensor& w, const GptqWeight& weight, const at::Tensor& hessian) {
   const auto e = (w - dequantize(weight)).to(at::kDouble);
   return (e.matmul(hessian.to(at::kDouble)) * e).sum().item<double>();
@@ -41,8 +41,9 @@ TEST(Gptq, GivesTheReferenceImplementationsBits) {
   EXPECT_FALSE(found.correction.has_value());
 }
 
-// The step's definition, by the inverse of what is left of H: of the weights not yet rounded, those
-// that then cost least on the inputs (Frantar et al. 2023, equation 2).
+// The definition of a step, by the inverse of the remaining Hessian: the weights that are not yet
+// rounded change such that the squared error on the inputs is smallest (Frantar et al. 2023,
+// equation 2).
 TEST(Gptq, EachRoundingIsAnsweredByTheBestChangeOfWhatIsLeft) {
   const auto w = test::normal({7, 150}, 1, at::kFloat), hessian = random_hessian(150, 2, {3, 149});
   auto zeroing = kInt6;
@@ -93,7 +94,7 @@ TEST(Gptq, TakesStridedAndHalfPrecisionWeightsWithoutTheirGradient) {
   EXPECT_FALSE(dequantize(found).requires_grad());
 }
 
-// Calibration that never excites an input says nothing of its weights: other data may.
+// Calibration that never excites an input says nothing about its weights; other data may excite it.
 TEST(Gptq, WeightsOfDeadInputsAreRoundedByThemselvesAndChangeNoOthers) {
   const auto w = test::normal({7, 150}, 1, at::kFloat), hessian = random_hessian(150, 2, {3, 149});
   auto zeroing = kInt6;
@@ -112,7 +113,7 @@ TEST(Gptq, AMatrixWhoseInputsWereAllDeadIsRoundedToNearest) {
   expect_same(quantized(w, at::zeros({12, 12})).weight, round_to_nearest(w, kInt6, "w").weight);
 }
 
-// fp16 holds no standard deviation of theirs: what is stored still gives the weights.
+// The rows' standard deviations are zero in fp16; the stored form must still give the weights.
 TEST(Gptq, RowsWithoutSpreadAreStoredAsTheyAre) {
   auto w = test::normal({6, 64}, 1, at::kFloat);
   w[0].zero_();
@@ -120,14 +121,14 @@ TEST(Gptq, RowsWithoutSpreadAreStoredAsTheyAre) {
   w[2].fill_(-3e-5);
   w[3] *= 1e-12;
   w[4] *= 1e7;
-  // By GPTQ a weight also makes up for its neighbours.
+  // With GPTQ a weight also compensates for its neighbours' errors.
   for (const auto& [found, rtol] : {std::pair{round_to_nearest(w, kInt6, "w"), 1e-3},
                                     {quantized(w, random_hessian(64, 2)), 0.1}}) {
     const auto back = dequantize(found);
     EXPECT_TRUE(back.isfinite().all().item<bool>());
     EXPECT_GT(found.weight.scale.min().item<double>(), 0);
     EXPECT_TRUE(test::is_same(back[0], w[0]));
-    // fp16's steps are 2⁻²⁴ below 2⁻¹⁴.
+    // fp16 has a step of 2⁻²⁴ below 2⁻¹⁴.
     EXPECT_TRUE(test::is_close(back.slice(0, 1, 4), w.slice(0, 1, 4), rtol, 31.0 / (1 << 25)));
   }
   const auto column = at::tensor({0.25f, -3.0f}).unsqueeze(1);  // no unbiased deviation
@@ -159,7 +160,7 @@ TEST(HessianFactor, EqualDiagonalsKeepTheirOrder) {
   EXPECT_TRUE(test::is_same(factor_hessian(at::eye(300), "w").order, at::arange(300)));
 }
 
-// Rounding of a sum of products can leave an eigenvalue below zero.
+// Rounding in X·Xᵀ can make an eigenvalue negative.
 TEST(HessianFactor, DampsMoreWhereThatIsNotPositiveDefinite) {
   const auto hessian_with = [](double eigenvalue) {
     auto values = at::ones({20}, at::kDouble);
@@ -174,7 +175,7 @@ TEST(HessianFactor, DampsMoreWhereThatIsNotPositiveDefinite) {
     const auto w = test::normal({5, 20}, 2, at::kFloat);
     EXPECT_TRUE(test::is_close(dequantize(quantized(w, hessian)), w, 0, 3)) << eigenvalue;
   }
-  // Its diagonal's mean overflows.
+  // The mean of the diagonal overflows.
   test::expect_error(
       [&] {
         factor_hessian(at::full({20, 20}, 3e38f), "w");
@@ -200,7 +201,7 @@ TEST(Gptq, WhatIsNotFiniteIsRefusedByName) {
   }
 }
 
-// The largest errors, the first of equals, and no more than there are.
+// Corrects the largest errors, the first among equal ones, and at most as many as there are.
 TEST(Gptq, TheLargestErrorsAreCorrected) {
   std::vector<at::Tensor> weights;
   for (const double size : {1.0, 4.0, 2.0, 4.0, 3.0})
@@ -208,11 +209,11 @@ TEST(Gptq, TheLargestErrorsAreCorrected) {
   std::vector<GptqWeight> plain;
   for (const auto& w : weights) plain.push_back(round_to_nearest(w, kInt6, "w"));
   const auto corrected = [&](std::int64_t top_k) {
-    auto of = plain;
-    correct_largest_errors(weights, of, top_k, LqerOptions{});
+    auto rounded = plain;
+    correct_largest_errors(weights, rounded, top_k, LqerOptions{});
     std::string which;
-    for (const auto& weight : of) which += weight.correction ? '1' : '0';
-    return std::pair{which, of};
+    for (const auto& weight : rounded) which += weight.correction ? '1' : '0';
+    return std::pair{which, rounded};
   };
   EXPECT_EQ(corrected(0).first, "00000");
   EXPECT_EQ(corrected(1).first, "01000");
@@ -220,8 +221,8 @@ TEST(Gptq, TheLargestErrorsAreCorrected) {
   const auto [which, all] = corrected(9);
   EXPECT_EQ(which, "11111");
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto error = [&](const GptqWeight& of) {
-      return (weights[i] - dequantize(of)).norm().item<double>();
+    const auto error = [&](const GptqWeight& quantized) {
+      return (weights[i] - dequantize(quantized)).norm().item<double>();
     };
     EXPECT_LT(error(all[i]), 0.95 * error(plain[i])) << i;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Autograd's gradients against central differences, in fp64.
+// Compares autograd's gradients with central differences in fp64.
 #include <array>
 #include <concepts>
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace tg::test {
 
-// As gradient_is_right(), for a call that reads the leaves.
+// Checks the gradients of all leaves that `call` reads, as gradient_is_right() does for arguments.
 inline testing::AssertionResult gradients_are_right(const std::function<at::Tensor()>& call,
                                                     const std::vector<at::Tensor>& leaves) {
   constexpr double kStep = 1e-5, kTolerance = 1e-7;
@@ -41,9 +41,9 @@ inline testing::AssertionResult gradients_are_right(const std::function<at::Tens
 }
 
 // Differentiates the sum of the elements of f(inputs...), each with a random weight, by every
-// element of the inputs. A step h = 1e-5 errs by h²·f‴/6, about 1e-10, and by rounding, 1e-16·f/h,
-// about 1e-11. A tolerance of 1e-7 of the largest gradient allows for sums and steep third
-// derivatives, but not for a wrong formula.
+// element of the inputs. For a step of h = 1e-5 the truncation error is h²·f‴/6, about 1e-10, and
+// the rounding error 1e-16·f/h, about 1e-11. A tolerance of 1e-7 of the largest gradient allows for
+// sums and large third derivatives, but not for a wrong formula.
 template <class F, std::same_as<at::Tensor>... Inputs>
 testing::AssertionResult gradient_is_right(const F& f, const Inputs&... inputs) {
   const auto leaf = [](const at::Tensor& input) {

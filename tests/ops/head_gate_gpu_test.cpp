@@ -1,5 +1,5 @@
-// A gate on the heads of exclusive attention (ops/attention/xsa.h, head_gate.h) by the kernels
-// against the reference in fp64 on the CPU; the gradient of its input, which goes past autograd,
+// Tests gated heads of exclusive attention (ops/attention/xsa.h, head_gate.h): the kernels against
+// the reference in fp64 on the CPU, and the gradient of the gate's input, which bypasses autograd,
 // alone and as the QKV projection adds it.
 #include <torch/csrc/autograd/autograd.h>
 
@@ -23,7 +23,7 @@ namespace {
 struct Case {
   const char* name;
   std::int64_t batch, tokens, heads, kv_heads, head_dim, window;
-  bool scaled = false;  // x has a scale of its rows
+  bool scaled = false;  // x has a row scale
   double scale = 0.5, range = 1;
 };
 
@@ -68,7 +68,7 @@ const Case kCases[] = {
      .window = 1,
      .scale = 1,
      .range = 2},
-    // More KV heads than a warp has places, idle lanes, one token.
+    // More KV heads than a warp can hold, idle lanes, one token.
     {.name = "ten_heads_of_48",
      .batch = 1,
      .tokens = 13,
@@ -104,7 +104,7 @@ constexpr std::int64_t kWidth = 40;  // of x
 
 using Tensors = std::vector<at::Tensor>;
 
-// y, v, x, W, the scale of x's rows and the gradient of the result.
+// y, v, x, W, the scale of x's rows and the upstream gradient.
 Tensors inputs_of(const Case& c, at::ScalarType dtype) {
   const auto heads = [&](std::int64_t count, std::uint64_t seed) {
     return test::normal({c.batch, c.tokens, count, c.head_dim}, seed, dtype);
@@ -126,7 +126,7 @@ HeadGateInputs gate_of(const Case& c, const at::Tensor& x, const at::Tensor& wei
           .x_gradient = std::make_shared<HeadGateGradient>()};
 }
 
-// The result and the gradients of y, v, W and of the first channels of x.
+// The result and the gradients of y, v, W and the first channels of x.
 Tensors by_kernels(const Case& c, at::ScalarType dtype) {
   auto in = inputs_of(c, dtype);
   for (auto& tensor : in) tensor = tensor.defined() ? tensor.to(test::kGpu) : tensor;
@@ -153,7 +153,7 @@ class HeadGateGpu : public test::OnGpu<::testing::TestWithParam<std::tuple<Case,
 TEST_P(HeadGateGpu, OutputAndGradientsMatchTheReference) {
   const auto& [c, dtype] = GetParam();
   const auto found = by_kernels(c, dtype), exact = by_formula(c, dtype);
-  // One rounding of what has the dtype, and some hundred in fp32 of terms of up to forty.
+  // One rounding to the dtype, and some hundred fp32 roundings of terms of up to forty.
   const double rounding = dtype == at::kFloat ? 0x1p-23 : dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
   constexpr double kTermsError = 100 * 40 * 0x1p-24;
   constexpr const char* kNames[] = {"result", "dy", "dv", "dW", "dx"};
@@ -161,7 +161,7 @@ TEST_P(HeadGateGpu, OutputAndGradientsMatchTheReference) {
     SCOPED_TRACE(kNames[i]);
     const bool in_fp32 = i > 2;
     EXPECT_EQ(found[i].scalar_type(), in_fp32 ? at::kFloat : dtype);
-    // W's gradient is a sum over tokens.
+    // The gradient of W is a sum over tokens.
     const double terms = i == 3 ? std::sqrt(static_cast<double>(c.batch * c.tokens)) : 1;
     EXPECT_TRUE(test::is_close(found[i], exact[i], in_fp32 ? 1e-5 : rounding, terms * kTermsError));
   }
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, HeadGateGpu, ::testing::ValuesIn(cases()), case_
 
 class HeadGateEdgesGpu : public test::OnGpu<> {};
 
-// Rows of positions: not at one distance, or not contiguous.
+// Positions of rows that are not at equal distances or not contiguous.
 TEST_F(HeadGateEdgesGpu, TheInputMayBeAView) {
   const auto on_gpu = [](at::IntArrayRef sizes, std::uint64_t seed) {
     return test::normal(sizes, seed, at::kBFloat16).to(test::kGpu);
@@ -234,8 +234,8 @@ TEST_F(HeadGateEdgesGpu, OfWrittenRowsOnlyTheChannelsThatItReadsAreKept) {
   EXPECT_TRUE(is_sole_owner(x));
 }
 
-// What they do not compute runs as the reference: a bias, a wide window, an input whose gradient
-// autograd carries.
+// Gates without a kernel run the reference: with a bias, with a wide window, and with an input that
+// autograd differentiates.
 TEST_F(HeadGateEdgesGpu, OtherGatesRunAsTheReference) {
   const auto on_gpu = [](at::IntArrayRef sizes, std::uint64_t seed) {
     return test::normal(sizes, seed, at::kFloat).to(test::kGpu);
@@ -264,8 +264,8 @@ class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>>
  protected:
   static constexpr std::int64_t kDim = 128, kHeads = 4, kKvHeads = 2, kWindow = 12;
 
-  // The gradients of x and of the gate's W, where the gate reads the projection's input and the
-  // projection's queries are what is gated.
+  // The gradients of x and of the gate's W when the gate reads the projection's input and the gated
+  // heads are the projection's queries.
   static Tensors gradients(bool exact) {
     const auto device = exact ? at::Device(at::kCPU) : at::Device(test::kGpu);
     const auto dtype = exact ? at::kDouble : at::kBFloat16;
@@ -291,7 +291,7 @@ class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>>
     const auto out = exclusive_attention(
         heads.q, heads.exclusive_v,
         {.x = normed, .weight = gate_weight, .scale = 0.5, .x_gradient = heads.gate_gradient});
-    // As where attention reads them, too.
+    // Includes the keys, as when attention reads them too.
     const auto with_keys = at::cat({out.flatten(2, 3), heads.k.flatten(2, 3)}, -1);
     const auto upstream = make(with_keys.sizes(), 5);
     EXPECT_EQ(heads.gate_gradient != nullptr, !exact) << "not the path that was meant";
@@ -303,7 +303,7 @@ class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>>
 
 TEST_P(GatedProjectionGpu, AddsTheGatesGradientToThatOfItsInput) {
   const auto found = gradients(/*exact=*/false), right = gradients(/*exact=*/true);
-  // A few roundings to bf16 before each element, or to FP8.
+  // A few roundings to bf16 or FP8 before each element.
   const double tolerance = GetParam() == Form::fp8 ? 0.15 : 4 * 0x1p-8;
   const auto first = [](const at::Tensor& x) { return x.narrow(-1, 0, kWindow); };
   const auto rest = [](const at::Tensor& x) { return x.narrow(-1, kWindow, kDim - kWindow); };

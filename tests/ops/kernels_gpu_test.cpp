@@ -1,4 +1,4 @@
-// Elementwise CUDA kernels against their formula in fp64. Skipped where there is no GPU.
+// Tests elementwise CUDA kernels against their formula in fp64. Skipped without a GPU.
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
@@ -10,8 +10,8 @@ namespace {
 
 struct Case {
   at::ScalarType dtype;
-  double tolerance;  // relative: one rounding of the output and, before, three in fp32
-  double smallest;   // absolute: half the smallest subnormal
+  double tolerance;  // relative: one rounding of the output and three earlier ones in fp32
+  double smallest;   // absolute: half of the smallest subnormal
 };
 
 class KernelsGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
@@ -19,7 +19,7 @@ class KernelsGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
 TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
   const auto [dtype, tolerance, smallest] = GetParam();
   at::manual_seed(1);
-  // One element, remainders of every pack size, several blocks, several iterations of the grid.
+  // One element, remainders of every pack size, several blocks, several grid-stride iterations.
   for (const std::int64_t count : {1, 7, 4099, 300001, 20000003}) {
     for (const double slope : {-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5}) {
       auto x = at::randn({count}, at::kFloat).to(test::kGpu, dtype).set_requires_grad(true);
@@ -50,7 +50,7 @@ TEST_P(KernelsGpu, FusedOffRunsTheReferenceWithTheSameResult) {
   const auto reference = leaky_relu_squared(x, 0.5);
   set_fused(true);
   EXPECT_TRUE(off);
-  // The reference rounds twice: once for u, once for its square.
+  // The reference rounds twice: u and its square.
   EXPECT_TRUE(
       at::allclose(fused.to(at::kFloat), reference.to(at::kFloat), 3 * tolerance, smallest));
 }

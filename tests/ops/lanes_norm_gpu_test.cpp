@@ -1,4 +1,4 @@
-// The kernels of lanes_norm against its reference in fp64. Skipped without a GPU.
+// Tests the kernels of lanes_norm against the reference in fp64. Skipped without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -45,18 +45,18 @@ const std::vector<LanesCall> kCases{
 
 struct Case {
   at::ScalarType dtype;
-  double tolerance;  // as ResidualNormGpu's
+  double tolerance;  // as in ResidualNormGpu
 };
 
 class LanesNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  static test::NamedRows run(const LanesCall& of, std::int64_t rows, std::int64_t width) {
-    return test::run_lanes(of, rows, width, test::kGpu, GetParam().dtype, GetParam().dtype);
+  static test::NamedRows run(const LanesCall& call, std::int64_t rows, std::int64_t width) {
+    return test::run_lanes(call, rows, width, test::kGpu, GetParam().dtype, GetParam().dtype);
   }
-  static void check(const LanesCall& of, std::int64_t rows, std::int64_t width) {
-    const auto found = run(of, rows, width),
-               exact = test::run_lanes(of, rows, width, at::kCPU, GetParam().dtype, at::kDouble);
-    // Two roundings, the first of what may be several times as large: of lane 0 before the mix, of
+  static void check(const LanesCall& call, std::int64_t rows, std::int64_t width) {
+    const auto found = run(call, rows, width),
+               exact = test::run_lanes(call, rows, width, at::kCPU, GetParam().dtype, at::kDouble);
+    // Two roundings, the first of values that may be several times larger: lane 0 before the mix,
     // the gradient of a deferred y before its scale.
     const double tolerance = 4 * GetParam().tolerance;
     ASSERT_EQ(found.size(), exact.size());
@@ -64,15 +64,15 @@ class LanesNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       const double magnitude = exact[i].second.square().mean().sqrt().item<double>();
       EXPECT_TRUE(test::is_close(found[i].second.cpu(), exact[i].second, 2 * tolerance,
                                  tolerance * magnitude + 1e-30))
-          << found[i].first << " of " << of.name << ", " << rows << " rows of " << width;
+          << found[i].first << " of " << call.name << ", " << rows << " rows of " << width;
     }
   }
 };
 
 TEST_P(LanesNormGpu, EveryCombinationOfTermsMatchesTheReference) {
-  for (const auto& of : kCases) {
-    // A warp with part of a chunk and with two, a block per row.
-    for (const std::int64_t width : {64, 512, 768}) check(of, 37, width);
+  for (const auto& call : kCases) {
+    // One warp with a partial chunk and with two chunks, one block per row.
+    for (const std::int64_t width : {64, 512, 768}) check(call, 37, width);
   }
 }
 
@@ -85,7 +85,7 @@ TEST_P(LanesNormGpu, EveryWidthMatchesTheReference) {
 
 TEST_P(LanesNormGpu, MoreRowsThanTheGridHolds) {
   for (const std::int64_t width : {512, 768}) {
-    for (const auto& of : {kAll, kFinal}) check(of, 5003, width);
+    for (const auto& call : {kAll, kFinal}) check(call, 5003, width);
   }
 }
 
@@ -95,8 +95,8 @@ TEST_P(LanesNormGpu, TwiceTheSameBits) {
     EXPECT_TRUE(at::equal(first[i].second, second[i].second)) << first[i].first;
 }
 
-// Three visits, as Blocks makes them, with an upstream gradient of the last x0, which the caller
-// still holds: x0's gradient is the sum over all of them.
+// Three layer calls, as Blocks makes them, with an upstream gradient of the last x0, which the
+// caller still holds: the gradient of x0 is the sum over all calls.
 TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
   const auto chain = [](at::Device device, at::ScalarType dtype) {
     std::uint64_t seed = 1;
@@ -122,7 +122,7 @@ TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
   };
   const auto found = chain(test::kGpu, GetParam().dtype), exact = chain(at::kCPU, at::kDouble);
   const double magnitude = exact.square().mean().sqrt().item<double>();
-  // Four visits round lanes, what is mixed, and dx0 one after another.
+  // Four layer calls round the lanes, the mixed input and dx0 in turn.
   const double tolerance = 16 * GetParam().tolerance;
   EXPECT_TRUE(test::is_close(found.cpu(), exact, tolerance, tolerance * magnitude));
 }

@@ -103,7 +103,7 @@ TEST(LanesNorm, GradientsOfConstantsAreAddedToTheirBuffers) {
                                 {});
     all(out).square().sum().backward();
     std::vector<at::Tensor> found;
-    for (const auto& of : {weights, shares, mix}) found.push_back(of.value.grad());
+    for (const auto& parameter : {weights, shares, mix}) found.push_back(parameter.value.grad());
     return found;
   };
   const auto added = gradients(true), followed = gradients(false);

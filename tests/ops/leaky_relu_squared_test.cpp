@@ -7,7 +7,7 @@ namespace {
 
 TEST(LeakyReluSquared, SquaresTheSlopedSide) {
   const auto x = test::tensor_of({-4, -1, -0.5, 0, 0.5, 2, 3}, {7}, at::kFloat);
-  // All of these are exact in binary.
+  // All values are exact in binary.
   EXPECT_TRUE(test::is_same(leaky_relu_squared(x, 0.5),
                             test::tensor_of({4, 0.25, 0.0625, 0, 0.25, 4, 9}, {7}, at::kFloat)));
   EXPECT_TRUE(test::is_same(leaky_relu_squared(x, 0),

@@ -1,5 +1,5 @@
-// The head and its loss on a Hopper GPU, whose epilogue and small kernels stand in for the passes
-// over the logits, against fp64. Skipped where there is no GPU.
+// Tests the head and its loss on a Hopper GPU, where an epilogue and small kernels replace the
+// passes over the logits, against fp64. Skipped without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ struct Results {
 class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
  protected:
   static constexpr double kScale = 0.5;
-  // What the weight's gradient holds before: in fp32 the sum with ones would round by 0.6 of the
-  // bounds below, which are of the largest row, at 50,304 columns.
+  // Initial value of the weight's gradient. Ones would be too large: in fp32 the sum with them
+  // would round by 0.6 of the bounds below, relative to the largest row, at 50,304 columns.
   static constexpr double kBefore = 0x1p-10;
 
   void SetUp() override {
@@ -45,7 +45,8 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     targets = at::randint(c.vocab, {c.rows}, at::device(test::kGpu).dtype(at::kLong));
     targets[0].fill_(0);
     targets[c.rows - 1].fill_(c.vocab - 1);
-    // Half of the rows know their target, some nearly for certain: where 1 − p matters.
+    // In half of the rows the model knows the target, in some almost certainly, where 1 − p
+    // matters.
     const auto sure = at::rand({c.rows, 1}, test::kGpu).sub_(0.5).clamp_min_(0) * 10;
     const auto unit = weight.index_select(0, targets).to(at::kFloat);
     x = (random({c.rows, c.dim}) * (3 / std::sqrt(static_cast<double>(c.dim))) +
@@ -67,7 +68,8 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
   Results run(double upstream = 1) const { return run(head(), upstream); }
-  // With the scales of the step before, which had another network's.
+  // Uses the scales that a previous step leaves; the scale of the head itself is that of another
+  // network.
   Weight fp8_head() const {
     auto head = test::fp8_weight(weight);
     run(head);
@@ -78,18 +80,18 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     head.gradient.fill_(kBefore);
     return head;
   }
-  // A target's weights become larger along its x, by less than rounding to e4m3 keeps.
+  // Makes each target's weights larger along its x, by less than rounding to e4m3 preserves.
   void hide_targets_from_rounding() {
     const auto fp8 = test::fp8_weight(weight).fp8;
     const auto rounded = fp8.value.to(at::kFloat) * fp8.scale;
     const auto along_x =
         at::zeros_like(rounded).index_put_({targets}, x.to(at::kFloat).sign()) * rounded.sign();
-    // The largest one is what the scale comes of.
+    // The scale is derived from the largest element.
     const auto is_largest = rounded.abs() == rounded.abs().max();
     weight = at::where(is_largest, rounded, rounded * (1 + 0.02 * along_x)).to(at::kBFloat16);
   }
 
-  // [rows, vocab], softcapped, in fp64.
+  // Softcapped logits [rows, vocab] in fp64.
   static at::Tensor logits_of(const at::Tensor& of_x, const at::Tensor& of_weight) {
     const auto c = GetParam();
     const auto w64 = of_weight.slice(0, 0, c.vocab).to(at::kDouble);
@@ -99,15 +101,15 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return log_softmax.gather(1, targets.unsqueeze(1)).mean().neg() * kScale;
   }
   Results exact() const {
-    constexpr std::int64_t kRowsAtOnce = 1024;  // a row of fp64 logits is up to 400 KB
+    constexpr std::int64_t kRowsAtOnce = 1024;  // one row of fp64 logits takes up to 400 KB
     const auto c = GetParam();
     const auto w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
     const double share = kScale / static_cast<double>(c.rows);
     auto loss = at::zeros({}, w64.options()), dx = at::empty(x.sizes(), w64.options()),
          dw = at::zeros(weight.sizes(), w64.options());
     for (std::int64_t first = 0; first < c.rows; first += kRowsAtOnce) {
-      const auto part = [&](const at::Tensor& of) {
-        return of.slice(0, first, first + kRowsAtOnce);
+      const auto part = [&](const at::Tensor& rows) {
+        return rows.slice(0, first, first + kRowsAtOnce);
       };
       const auto index = part(targets).unsqueeze(1);
       const auto logits = logits_of(part(x), weight), log_softmax = logits.log_softmax(1);
@@ -124,7 +126,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
   at::Tensor x, weight, targets;
 };
 
-// The largest error of a row, of the largest row: detects a wrong tile, row or column.
+// The largest error of any row, relative to the largest row: detects a wrong tile, row or column.
 double worst_row(const at::Tensor& found, const at::Tensor& exact) {
   const auto off = (found.to(at::kDouble) - exact).norm(2, 1);
   return (off.max() / exact.norm(2, 1).max()).item<double>();
@@ -137,7 +139,7 @@ TEST_P(LinearCrossEntropyGpu, MatchesTheFormulaInFp64) {
   EXPECT_LE(worst_row(found.dw, right.dw), 1.0 / 256);
   EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
 
-  // On the path that was meant: the one of separate operations rounds the logits.
+  // Checks that the intended path ran: the unfused path rounds the logits.
   const auto logits = linear(x, {weight, {}});
   const auto separate =
       softcap_nll(logits, targets, GetParam().cap, GetParam().vocab).mean() * kScale;
@@ -175,7 +177,7 @@ TEST_P(LinearCrossEntropyGpu, TheGradientScaleMultipliesBothGradientsAndNotTheLo
   EXPECT_LE(worst_row(found.dw, right.dw * 16), 1.0 / 256);
 }
 
-// Rows that are multiples of 16 bytes.
+// Rows whose size is a multiple of 16 bytes.
 class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {};
 
 TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
@@ -183,7 +185,7 @@ TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
   const auto relative = [](const at::Tensor& a, const at::Tensor& b) {
     return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
   };
-  // The mean over rows that are off by a tenth of theirs, either way.
+  // The mean over rows that are each off by a tenth of their loss, in either direction.
   const double off = 0.02 + 0.1 / std::sqrt(static_cast<double>(GetParam().rows));
   EXPECT_NEAR(found.loss.item<double>() / bf16.loss.item<double>(), 1, off);
   EXPECT_FALSE(at::equal(found.loss, bf16.loss)) << "not the path that was meant";
@@ -196,7 +198,8 @@ TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
   EXPECT_TRUE(at::equal(again.dw, found.dw));
 }
 
-// All logits are of the rounded operands, but a target's of those before rounding.
+// All logits use the rounded operands, except the target's logit, which uses the operands before
+// rounding.
 TEST_P(LinearCrossEntropyFp8Gpu, TheTargetsLogitIsNotRounded) {
   hide_targets_from_rounding();
   const auto head = fp8_head();
@@ -241,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyFp8Gpu,
                          ::testing::Values(kSpeedrun, kOneRow, kOdd, kChunks), name_of);
 
-// The loss of a token and its gradients do not depend on the chunk that it is in.
+// A token's loss and gradients do not depend on its chunk.
 class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
  protected:
   static void expect_same(const Results& found, const Results& right, double tolerance) {
@@ -269,7 +272,7 @@ class LinearCrossEntropyMemoryGpu : public LinearCrossEntropyGpu {};
 TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnce) {
   const auto c = GetParam();
   const auto of_head = head();
-  run(of_head);  // chooses the GEMMs' algorithms, with operands of its own
+  run(of_head);  // chooses the GEMM algorithms, with its own operands
   const GpuMemoryTrial trial(/*spare=*/0);
   run(of_head);
   wait_for_gpu();

@@ -13,7 +13,7 @@ struct Problem {
 };
 const CrossEntropyOptions kOptions{.cap = 15, .scale = 0.5, .vocab = 9};
 
-// Loss and gradients of the formula, under autograd alone.
+// The formula, differentiated by autograd alone.
 at::Tensor expected_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets) {
   const auto s = 15 * (at::matmul(x, weight.t()).narrow(1, 0, 9) / 15).tanh();
   return s.log_softmax(1).gather(1, targets.unsqueeze(1)).mean() * -0.5;
@@ -45,9 +45,9 @@ TEST(LinearCrossEntropy, DifferentiatesAWeightThatHasNoGradientBuffer) {
   EXPECT_TRUE(test::is_close(weight.grad(), exact.grad(), 1e-12, 1e-15));
 }
 
-// Chunks of 576 MiB, in whole clusters of tiles.
+// Chunks of at most 576 MiB, in whole clusters of tiles.
 TEST(FusedHeadRows, AreThoseOfTheFewestEqualChunks) {
-  EXPECT_EQ(fused_head_rows(98304, 8192), 32768);  // of 36,864 that fit
+  EXPECT_EQ(fused_head_rows(98304, 8192), 32768);  // 36,864 would fit
   EXPECT_EQ(fused_head_rows(65536, 50304), 5632);  // 11 chunks and one of 3,584
   EXPECT_EQ(fused_head_rows(36864, 8192), 36864);
   EXPECT_EQ(fused_head_rows(36865, 8192), 18688);

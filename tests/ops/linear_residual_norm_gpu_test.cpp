@@ -1,4 +1,5 @@
-// ops/norm/linear_residual_norm.h on a GPU against fp64, beside linear() and residual_norm().
+// Tests ops/norm/linear_residual_norm.h on a GPU against fp64, and compares it with linear() and
+// residual_norm().
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -15,12 +16,12 @@ namespace {
 
 struct Case {
   std::int64_t rows, in_width, width;
-  std::int64_t padding = 0;  // channels that the mean does not count
+  std::int64_t padding = 0;  // channels excluded from the mean
 };
 
 struct Results {
   at::Tensor x, normed, d_in, dx, d_weight;
-  at::Tensor in_dots;  // [in_width / 64, rows]; undefined where that is no whole number
+  at::Tensor in_dots;  // [in_width / 64, rows]; undefined if in_width is not a multiple of 64
 };
 
 class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
@@ -28,38 +29,38 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
   void SetUp() override {
     OnGpu::SetUp();
     if (IsSkipped()) return;
-    const auto& of = GetParam();
+    const auto& c = GetParam();
     const auto tensor = [](at::IntArrayRef shape, std::uint64_t seed) {
       return test::normal(shape, seed, at::kBFloat16).to(test::kGpu);
     };
-    in = tensor({1, of.rows, of.in_width}, 1);
-    x = tensor({1, of.rows, of.width}, 2);
-    weight = tensor({of.width, of.in_width}, 3) / std::sqrt(static_cast<double>(of.in_width));
-    d_x = tensor({1, of.rows, of.width}, 4);
-    d_normed = tensor({1, of.rows, of.width}, 5);
+    in = tensor({1, c.rows, c.in_width}, 1);
+    x = tensor({1, c.rows, c.width}, 2);
+    weight = tensor({c.width, c.in_width}, 3) / std::sqrt(static_cast<double>(c.in_width));
+    d_x = tensor({1, c.rows, c.width}, 4);
+    d_normed = tensor({1, c.rows, c.width}, 5);
     for (const auto& padded : {x, d_x, d_normed})
-      padded.narrow(2, of.width - of.padding, of.padding).zero_();
-    weight.narrow(0, of.width - of.padding, of.padding).zero_();
+      padded.narrow(2, c.width - c.padding, c.padding).zero_();
+    weight.narrow(0, c.width - c.padding, c.padding).zero_();
   }
 
-  // `d_normed` is the gradient of the normed rows: y is given that times row_scale, as NormedInput
-  // wants it.
+  // `d_normed` is the gradient of the normed rows; the gradient passed for y is d_normed times
+  // row_scale, as NormedInput requires.
   Results run() const {
     const auto in_leaf = in.detach().set_requires_grad(true),
                x_leaf = x.detach().set_requires_grad(true);
-    const Weight of{weight, at::zeros_like(weight, at::kFloat)};
+    const Weight projection{weight, at::zeros_like(weight, at::kFloat)};
     const auto in_dots = std::make_shared<InputDots>();
     in_dots->wanted = in.size(-1) % 64 == 0;
-    const auto out =
-        linear_residual_norm(in_leaf, of, x_leaf, norm(), in_dots,
-                             choose_linear_residual_norm(x_leaf, of, NormedForm::scaled_by_row));
+    const auto out = linear_residual_norm(
+        in_leaf, projection, x_leaf, norm(), in_dots,
+        choose_linear_residual_norm(x_leaf, projection, NormedForm::scaled_by_row));
     EXPECT_TRUE(out.y.row_scale().defined());
     const auto scale = out.y.row_scale().view({1, -1, 1});
     const auto gradients = torch::autograd::grad({out.x, out.y.tensor()}, {in_leaf, x_leaf},
                                                  {d_x, (d_normed * scale).to(at::kBFloat16)});
-    return {out.x.detach(), out.x.detach().to(at::kDouble) * scale,
-            gradients[0],   gradients[1],
-            of.gradient,    in_dots->sums};
+    return {out.x.detach(),      out.x.detach().to(at::kDouble) * scale,
+            gradients[0],        gradients[1],
+            projection.gradient, in_dots->sums};
   }
   static NormOptions norm() {
     return {.scale = kNormScale,
@@ -67,8 +68,8 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
             .form = NormedForm::scaled_by_row};
   }
   Results exact() const {
-    const auto leaf = [](const at::Tensor& of) {
-      return of.cpu().to(at::kDouble).detach().set_requires_grad(true);
+    const auto leaf = [](const at::Tensor& tensor) {
+      return tensor.cpu().to(at::kDouble).detach().set_requires_grad(true);
     };
     const auto in64 = leaf(in), x64 = leaf(x), weight64 = leaf(weight);
     const auto sum = x64 + at::linear(in64, weight64);
@@ -85,8 +86,8 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
   at::Tensor in, x, weight, d_x, d_normed;
 };
 
-// The relative error of a row whose elements were rounded to bf16 once, by up to 2^-8 each: their
-// root mean square is some 2^-8 / √3, in short rows a little more.
+// The relative error of a row whose elements were rounded once to bf16, by up to 2^-8 each: their
+// root mean square is about 2^-8 / √3, a little more in short rows.
 constexpr double kRounding = 0x1p-8 / 1.6;
 
 TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
@@ -95,21 +96,22 @@ TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
   EXPECT_EQ(found.x.scalar_type(), at::kBFloat16);
   EXPECT_LT(test::worst_row(found.x, right.x), kRounding);
   EXPECT_LT(test::worst_row(found.normed, right.normed), kRounding);
-  // dx is rounded, and before it the gradient of y, and x'.
+  // Rounds dx, the gradient of y before it, and x'.
   EXPECT_LT(test::worst_row(found.dx, right.dx), 2 * kRounding);
   EXPECT_LT(test::worst_row(found.d_in, right.d_in), 3 * kRounding);
-  const auto& of = GetParam();
+  const auto& c = GetParam();
   const auto without_padding = [&](const at::Tensor& d) {
-    return d.narrow(0, 0, of.width - of.padding);
+    return d.narrow(0, 0, c.width - c.padding);
   };
-  // As a whole: a channel's gradient may be small beside those that it is the difference of.
+  // Compares the whole tensor: a channel's gradient may be small relative to the terms that cancel
+  // in it.
   EXPECT_LT(test::worst_row(without_padding(found.d_weight).reshape({1, -1}),
                             without_padding(right.d_weight).reshape({1, -1})),
             3 * kRounding);
 }
 
-// delta of the gradient as it is stored: attention's backward pass needs what is left of its
-// rounding to cancel.
+// The dots use the gradient as stored: attention's backward pass requires that its rounding error
+// cancels.
 TEST_P(LinearResidualNormGpu, DotsAreThoseOfTheInputAndItsRoundedGradient) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto in_width = GetParam().in_width;
@@ -129,24 +131,24 @@ TEST_P(LinearResidualNormGpu, DotsAreThoseOfTheInputAndItsRoundedGradient) {
 TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto fused = run();
-  const Weight of{weight, {}};
+  const Weight projection{weight, {}};
   const at::NoGradGuard no_grad;
-  const auto separate = residual_norm({{.tensor = x}, {.tensor = linear(in, of)}}, norm());
+  const auto separate = residual_norm({{.tensor = x}, {.tensor = linear(in, projection)}}, norm());
   EXPECT_LT(test::worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * kRounding);
   const auto normed = separate.x.to(at::kDouble) * separate.y.row_scale().view({1, -1, 1});
   EXPECT_LT(test::worst_row(fused.normed, normed.cpu()), 2 * kRounding);
 }
 
-// The recipes' with few rows and with many; partial tiles of rows, columns and depth.
+// The recipes' shapes with few and with many rows; partial tiles of rows, columns and K.
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearResidualNormGpu,
                          ::testing::Values(Case{128, 512, 512}, Case{300, 768, 768},
                                            Case{1, 64, 64}, Case{257, 72, 136},
                                            Case{130, 200, 200, 3}, Case{98304, 512, 512},
                                            Case{65536, 768, 768}),
                          [](const auto& tested) {
-                           const auto& of = tested.param;
-                           return fmt::format("{}x{}x{}{}", of.rows, of.in_width, of.width,
-                                              of.padding == 0 ? "" : "_padded");
+                           const auto& c = tested.param;
+                           return fmt::format("{}x{}x{}{}", c.rows, c.in_width, c.width,
+                                              c.padding == 0 ? "" : "_padded");
                          });
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(Linear, SumsHalfPrecisionGradientsInFull) {
   linear(x, {matrix, sum}).backward(dy);
   const auto exact =
       at::einsum("bto,bti->oi", {dy.to(at::kDouble), x.detach().to(at::kDouble)}) + 1000;
-  // fp32; bf16 has steps of 4 at a thousand.
+  // fp32: near a thousand bf16 has steps of 4.
   EXPECT_TRUE(test::is_close(sum, exact, 1e-6, 0));
 }
 
@@ -47,7 +47,7 @@ TEST(Linear, CastsAParameterAndLeavesItsGradientInFull) {
   EXPECT_TRUE(at::equal(y, at::linear(x, parameter.to(at::kHalf))));
   y.backward(dy);
   EXPECT_TRUE(at::equal(x.grad(), at::matmul(dy, parameter.detach().to(at::kHalf))));
-  // Beyond fp16's 65,504.
+  // Larger than fp16's maximum, 65,504.
   EXPECT_TRUE(test::is_close(parameter.grad(), at::full({4, 6}, 1e5, at::kFloat), 1e-6, 0));
 }
 

@@ -23,15 +23,15 @@ TEST(Lqer, FactorsHaveTheReferenceImplementationsBits) {
     return QuantizedWeight{quantize_fixture(name), quantize_fixture(name + "_scale")};
   };
   auto asymmetric_a = factor("asymmetric.a");
-  asymmetric_a.scale = asymmetric_a.scale.squeeze(0);  // [] in a file
+  asymmetric_a.scale = asymmetric_a.scale.squeeze(0);  // 0-dim in a file
   expect_same(quantize_factors(a, b, {.asymmetric = true, .group = 64}),
               {true, asymmetric_a, factor("asymmetric.b")});
   expect_same(quantize_factors(a, b, {.bits = 4, .asymmetric = false}),
               {false, factor("symmetric.a"), factor("symmetric.b")});
 }
 
-// Tall, wide, square, one row; a rank that the matrix does not have. Singular values apart, as the
-// vectors of equal ones are anybody's choice.
+// Tall, wide, square, one row; a rank larger than the matrix has. The singular values are distinct,
+// because the vectors of equal ones are not unique.
 TEST(Lqer, FactorsAreThoseOfTheSvd) {
   std::uint64_t seed = 0;
   for (const auto& [rows, columns] : std::vector<std::pair<std::int64_t, std::int64_t>>{

@@ -1,4 +1,4 @@
-// The MLP on a GPU against fp64. Skipped where there is no GPU.
+// Tests the MLP on a GPU against fp64. Skipped without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 struct Case {
   std::int64_t rows, dim, hidden;
   double slope;
-  bool supported = true;  // by the kernels of Hopper GPUs
+  bool supported = true;  // by the Hopper kernels
   bool scaled = false;    // has a row_scale
   at::ScalarType dtype = at::kBFloat16;
 };
@@ -74,8 +74,8 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   make(c);
   const auto found = run(c.slope), right = exact(c.slope);
   const bool fused = c.supported && use_hopper_kernels(x);
-  // Two roundings before each result; separate operations have two more, of which the square
-  // doubles one.
+  // Two roundings before each result; the unfused path has two more, one of which the square
+  // doubles.
   const double rounding = c.dtype == at::kHalf ? 1.0 / 2048 : 1.0 / 256;
   const double tolerance = c.dtype == at::kFloat ? 1e-5 : fused ? 2 * rounding : 5 * rounding;
   EXPECT_LE(test::worst_row(found.y, right.y), tolerance);
@@ -104,7 +104,7 @@ TEST_P(MlpGpu, GivesTheSameBitsAgainAndWithoutGradients) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, MlpGpu,
     ::testing::Values(
-        // The recipes'.
+        // The recipes' shapes.
         Case{.rows = 98304, .dim = 512, .hidden = 1536, .slope = 0.5},
         Case{.rows = 65536, .dim = 768, .hidden = 3072, .slope = 0},
         // One row.
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.rows = 300, .dim = 128, .hidden = 256, .slope = 0.5},
         Case{.rows = 1111, .dim = 72, .hidden = 200, .slope = 0.5},
         Case{.rows = 9000, .dim = 520, .hidden = 1000, .slope = 0.25},
-        // Rows that are still to be scaled, on Hopper and elsewhere.
+        // Rows with a deferred scale, on Hopper and elsewhere.
         Case{.rows = 301, .dim = 128, .hidden = 256, .slope = 0.5, .scaled = true},
         Case{.rows = 1112, .dim = 72, .hidden = 200, .slope = 0.5, .scaled = true},
         Case{.rows = 258,
@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
         // Rows that TMA does not support.
         Case{.rows = 257, .dim = 100, .hidden = 304, .slope = 0.5, .supported = false},
         Case{.rows = 257, .dim = 128, .hidden = 300, .slope = 0.5, .supported = false},
-        // fp16: a recipe's shape, partial tiles, slopes of either sign, and rows without TMA.
+        // fp16: a recipe's shape, partial tiles, slopes of either sign, and rows that TMA does not
+        // support.
         Case{.rows = 98304, .dim = 512, .hidden = 1536, .slope = 0.5, .dtype = at::kHalf},
         Case{.rows = 1111, .dim = 72, .hidden = 200, .slope = 0.5, .dtype = at::kHalf},
         Case{.rows = 9000, .dim = 520, .hidden = 1000, .slope = -0.25, .dtype = at::kHalf},
@@ -143,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
              .slope = 0.5,
              .supported = false,
              .dtype = at::kHalf},
-        // fp32, which has no Hopper kernel.
+        // fp32 has no Hopper kernel.
         Case{.rows = 513,
              .dim = 96,
              .hidden = 384,

@@ -25,7 +25,7 @@ TEST_P(Mlp, IsTwoGemmsWithTheActivationBetween) {
   EXPECT_TRUE(test::is_close(y, at::matmul(u.square(), down.t()), 1e-13, 1e-13));
   const auto d_pre = at::matmul(dy, down) * 2 * u * at::where(pre > 0, 1.0, slope);
   EXPECT_TRUE(test::is_close(x.grad(), at::matmul(d_pre, up), 1e-13, 1e-13));
-  // The gradients accumulate on what the buffers held.
+  // The gradients accumulate into the buffers' previous contents.
   EXPECT_TRUE(test::is_close(up_gradient, 1 + at::einsum("bth,bti->hi", {d_pre, x.detach()}), 1e-13,
                              1e-13));
   EXPECT_TRUE(

@@ -1,4 +1,4 @@
-// Muon's kernels against their reference in fp64. Skipped where there is no GPU.
+// Tests Muon's kernels against their reference in fp64. Skipped without a GPU.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ at::Tensor scalar(double value) {
   return at::full({}, value, at::TensorOptions(test::kGpu).dtype(at::kFloat));
 }
 
-// One element, remainders of a chunk, several iterations of the grid.
+// One element, remainders of a chunk, several grid-stride iterations.
 constexpr std::int64_t kCounts[] = {1, 7, 4099, 20000003};
 
 TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
@@ -34,7 +34,7 @@ TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
           const auto exact =
               nesterov_momentum(exact_b, g.to(at::kDouble), scalar(0.95), scalar(0.3), flag);
           const auto lookahead = nesterov_momentum(b, g, scalar(0.95), scalar(0.3), flag);
-          // One rounding of b, which μ·b passes on, and one of the result.
+          // One rounding of b, which is multiplied by μ, and one of the result.
           const double step = b_dtype == at::kFloat ? 2e-7 : 1.0 / 256;
           EXPECT_TRUE(test::is_close(b.cpu(), exact_b.cpu(), step, step)) << count << skip;
           EXPECT_TRUE(test::is_close(lookahead.cpu(), exact.cpu(), 2 * step, 2 * step))
@@ -59,7 +59,7 @@ TEST_F(MuonUpdateGpu, StepsMatchTheReference) {
   }
 }
 
-// The kernels and ATen round in other places, so that equal bits tell which of them computed.
+// The kernels and ATen round in different places, so equal bits show which of them ran.
 void expect_kernels_bits(const char* layout, const at::Tensor& x,
                          const std::function<at::Tensor(const at::Tensor&)>& update) {
   const auto expected = update(x.contiguous());

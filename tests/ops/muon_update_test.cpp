@@ -29,7 +29,7 @@ TEST(MuonUpdate, ASkippedGradientIsNotEvenRead) {
 }
 
 TEST(MuonUpdate, HalfPrecisionDoesNotRoundTheMomentumFactor) {
-  // In bf16 0.99 is 0.98828: a thousand would become 988, not the bf16 number next to 990.
+  // In bf16 0.99 is 0.98828: a thousand would become 988 instead of the bf16 number closest to 990.
   const auto b = at::full({4}, 1000.0, at::kBFloat16);
   nesterov_momentum(b, at::zeros({4}, at::kBFloat16), scalar(0.99), scalar(1), at::full({}, false));
   EXPECT_EQ(b[0].item<double>(), 992);

@@ -7,7 +7,8 @@
 
 namespace tg::test {
 
-// Where these tests' tensors are. tests/emulation has another, on which the kernels run as well.
+// The device of the tests' tensors. tests/emulation replaces it with one whose kernels run on the
+// CPU.
 inline constexpr auto kGpu = at::kCUDA;
 
 // Base is ::testing::Test or a TestWithParam.

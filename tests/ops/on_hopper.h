@@ -1,5 +1,5 @@
 #pragma once
-// Fixture of tests of what runs on a Hopper GPU alone: skips them elsewhere.
+// Fixture of tests that require a Hopper GPU: skips them elsewhere.
 #include "tests/ops/on_gpu.h"
 
 namespace tg::test {

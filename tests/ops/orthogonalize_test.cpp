@@ -22,7 +22,7 @@ at::Tensor by_muon(const at::Tensor& x, std::int64_t steps = kSteps, std::int64_
   return orthogonalize(x, {.steps = muon_quintic(steps), .multiple = multiple});
 }
 
-// The iteration keeps the singular vectors and sends each singular value through the polynomial.
+// Applies the polynomial to each singular value; the iteration keeps the singular vectors.
 at::Tensor by_singular_values(const at::Tensor& x, std::int64_t steps) {
   const auto [u, s, vh] = at::linalg_svd(x, /*full_matrices=*/false);
   auto values = test::values_of(s / (x.norm() + 1e-7));
@@ -36,7 +36,7 @@ TEST(Orthogonalize, SendsSingularValuesThroughThePolynomial) {
   for (const auto& shape : kShapes) {
     const auto x = test::normal(shape, 1);
     for (const std::int64_t steps : {1, 3, 5}) {
-      // Rounding of 1e-16 grows by up to 3.4445 a step.
+      // A rounding error of 1e-16 grows by up to 3.4445 per step.
       EXPECT_TRUE(test::is_close(by_muon(x, steps), by_singular_values(x, steps), 0, 1e-11));
     }
   }
@@ -59,11 +59,11 @@ TEST(Orthogonalize, SingularValuesEndNearOne) {
 TEST(Orthogonalize, TransposingAndScalingCommute) {
   const auto x = test::normal({10, 30}, 3);
   EXPECT_TRUE(test::is_close(by_muon(x.t()), by_muon(x).t(), 0, 1e-12));
-  // Exact but for the 1e-7 beside the norm.
+  // Exact except for the 1e-7 added to the norm.
   EXPECT_TRUE(test::is_close(by_muon(x * 1000), by_muon(x), 0, 1e-5));
 }
 
-// What reads it next takes rows; a transpose of a whole bank would be a pass of its own.
+// The next operation reads rows; transposing a whole bank would be a separate pass.
 TEST(Orthogonalize, ATallMatrixIsWrittenRowByRow) {
   for (const auto& shape : kShapes) EXPECT_TRUE(by_muon(test::normal(shape, 6)).is_contiguous());
 }
@@ -88,8 +88,8 @@ TEST(Orthogonalize, EveryMatrixOfABatchStandsAlone) {
   EXPECT_TRUE(test::is_same(y[1][0], at::zeros({12, 20}, at::kDouble)));
 }
 
-// As the reference implementation computes it in fp32: of a tall and of a wide matrix, "steps7"
-// with as many steps as "steps5", since Polar Express has no more.
+// Values of the reference implementation in fp32 for a tall and a wide matrix. "steps7" has as many
+// steps as "steps5", because Polar Express has no more.
 TEST(Orthogonalize, PolarExpressGivesTheReferenceValues) {
   const auto loaded = load_safetensors(TEST_DATA_DIR "/polar_express.safetensors");
   const std::map<std::string, at::Tensor> reference(loaded.begin(), loaded.end());
@@ -97,7 +97,7 @@ TEST(Orthogonalize, PolarExpressGivesTheReferenceValues) {
     const auto& x = reference.at(shape + "in");
     const auto expect_reference = [&](const std::string& name,
                                       const OrthogonalizeOptions& options) {
-      // fp32, amplified by up to 8.2·4.0·3.9·3.3·2.3 where a singular value is near zero.
+      // fp32 errors are amplified by up to 8.2·4.0·3.9·3.3·2.3 near a singular value of zero.
       EXPECT_TRUE(test::is_close(orthogonalize(x, options), reference.at(shape + name), 0, 1e-5))
           << shape << name;
     };
@@ -107,7 +107,7 @@ TEST(Orthogonalize, PolarExpressGivesTheReferenceValues) {
   }
 }
 
-// As NorMuon's reference implementation computes it in fp32.
+// Values of NorMuon's reference implementation in fp32.
 TEST(Orthogonalize, PolarExpressWithAFactorOfSafetyGivesTheReferenceValues) {
   const auto loaded = load_safetensors(TEST_DATA_DIR "/record_43_updates.safetensors");
   const std::map<std::string, at::Tensor> reference(loaded.begin(), loaded.end());

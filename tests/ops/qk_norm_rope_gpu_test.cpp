@@ -1,4 +1,4 @@
-// The kernels of ops/attention/qk_norm_rope.h against the reference in fp64 on the CPU.
+// Tests the kernels of ops/attention/qk_norm_rope.h against the reference in fp64 on the CPU.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -12,23 +12,23 @@ namespace {
 
 struct Shape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim, rope_dims;
-  std::int64_t channels = 0;  // of a head that the mean counts; 0: all
+  std::int64_t channels = 0;  // channels per head that the mean counts; 0: all
 };
 
-// Values: `first_layer` and `later` of a value residual; both with an embedding.
+// The value residual: `first_layer` and `later` also have an embedding.
 enum class Values { plain, embedded, first_layer, later, later_alone };
 constexpr Values kAllValues[] = {Values::plain, Values::embedded, Values::first_layer,
                                  Values::later, Values::later_alone};
 
-// The inputs of a call; undefined what it leaves out.
+// The inputs of a call; undefined ones are omitted.
 struct Inputs {
   at::Tensor qkv, q_gain, embedding, first_v, first_weight;
 };
 
-// Tensors by the name of an output or of the input that a gradient is of.
+// Tensors, each with the name of the output, or of the input for a gradient.
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-// One call and its gradients, on inputs rounded to `dtype`, which both the kernels and fp64 take.
+// One call and its gradients, on inputs rounded to `dtype`, which both the kernels and fp64 use.
 struct Call {
   Shape shape;
   Values values;
@@ -37,7 +37,7 @@ struct Call {
     at::Tensor q, k, v, exclusive_v, first_v;
   } upstream;  // first_v: undefined without a residual
 
-  Call(Shape of, Values kind, at::ScalarType dtype) : shape(of), values(kind) {
+  Call(Shape call_shape, Values kind, at::ScalarType dtype) : shape(call_shape), values(kind) {
     const auto [batch, tokens, heads, kv, dim, rope_dims, channels] = shape;
     const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
       return test::normal(sizes, seed, dtype);
@@ -61,7 +61,7 @@ struct Call {
 
   bool residual() const { return values != Values::plain && values != Values::embedded; }
 
-  // q, k, v, then the gradients of the inputs that are defined.
+  // Returns q, k, v, then the gradients of the defined inputs.
   Named run(at::Device device, at::ScalarType dtype, at::ScalarType exact) const {
     const auto to = [&](const at::Tensor& x) {
       if (!x.defined()) return x;
@@ -92,8 +92,8 @@ struct Call {
                                    .first_weight = in.first_weight,
                                    .channels = shape.channels},
                                   table);
-    // Strided views as attention's backward returns them: heads before tokens, and part of a
-    // tensor.
+    // Strided views as attention's backward pass returns them: heads before tokens, and part of a
+    // larger tensor.
     const auto dq = to(upstream.q).transpose(1, 2).contiguous().transpose(1, 2);
     const auto dk = at::cat({to(upstream.k), to(upstream.v)}, 2).narrow(2, 0, shape.kv_heads);
     std::vector<at::Tensor> outputs{out.q, out.k, out.v, out.exclusive_v};
@@ -112,8 +112,8 @@ struct Call {
 
 class QkNormRopeGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
-// Elementwise tolerance: one rounding of the output, relative; and a hundred fp32 roundings of
-// terms of size one.
+// Elementwise tolerance: one relative rounding of the output and a hundred fp32 roundings of terms
+// of size one.
 double rounding(at::ScalarType dtype) {
   return dtype == at::kFloat  ? std::ldexp(1, -23)
          : dtype == at::kHalf ? std::ldexp(1, -11)
@@ -124,7 +124,7 @@ constexpr double kTermsError = 100 * 0x1p-24;
 TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
   const Shape shapes[] = {
-      // The record's and the speedrun's.
+      // The record's and the speedrun's shapes.
       {.batch = 2, .tokens = 160, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16},
       {.batch = 3, .tokens = 77, .heads = 6, .kv_heads = 6, .head_dim = 128, .rope_dims = 128},
       // One token; idle lanes and heads in the warp.
@@ -133,7 +133,7 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
       {.batch = 5, .tokens = 13, .heads = 5, .kv_heads = 5, .head_dim = 48, .rope_dims = 32},
       // More tokens than the grid has warps.
       {.batch = 1, .tokens = 9001, .heads = 2, .kv_heads = 1, .head_dim = 32, .rope_dims = 16},
-      // The widest head in half precision; in fp32 too wide for a kernel.
+      // The widest head in half precision; too wide for a kernel in fp32.
       {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 256, .rope_dims = 64},
       // Padded heads.
       {.batch = 2,
@@ -159,7 +159,7 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
                                         << shape.head_dim << ", " << name);
         ASSERT_EQ(tensor.defined(), right.defined());
         if (!tensor.defined()) continue;
-        // Gradients of parameters are sums over the tokens in fp32, of terms of size one and either
+        // Gradients of parameters are fp32 sums over the tokens, of terms of size one and either
         // sign.
         const bool sum = tensor.dim() < 2;
         EXPECT_EQ(tensor.scalar_type(), sum ? at::kFloat : dtype);
@@ -170,16 +170,16 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
   }
 }
 
-// The gradient of the first layer's value accumulates over two later layers, in one buffer.
+// The gradient of the first layer's value accumulates over two later layers in one buffer.
 TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   const auto dtype = GetParam();
   constexpr std::int64_t kLayers = 3, kTokens = 130, kHeads = 4, kKv = 2, kDim = 64;
   struct Gradients {
-    std::vector<at::Tensor> qkv, weight;  // [layers]
+    std::vector<at::Tensor> qkv, weight;  // one for each layer
   };
   const auto run = [&](at::Device device, at::ScalarType exact) {
     const auto table = make_rope_table(kTokens, {.dims = 16}, exact, device);
-    std::vector<at::Tensor> qkvs, weights;  // of the layers
+    std::vector<at::Tensor> qkvs, weights;  // one for each layer
     at::Tensor first_v, loss;
     for (std::uint64_t layer = 0; layer < kLayers; ++layer) {
       const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
@@ -216,7 +216,7 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
         << "qkv of layer " << layer;
     ASSERT_EQ(found.weight[layer].defined(), layer > 0);
     if (layer == 0) continue;
-    // Each term of the weight's gradient has one rounding, first_v's.
+    // Each term of the weight's gradient contains one rounding, of first_v's gradient.
     EXPECT_TRUE(test::is_close(found.weight[layer].cpu(), exact.weight[layer], 0,
                                kTermsError * std::sqrt(kTokens * kKv * kDim)))
         << "weight of layer " << layer;

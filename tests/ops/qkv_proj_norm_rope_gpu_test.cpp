@@ -1,4 +1,4 @@
-// ops/attention/qkv_proj_norm_rope.h on a GPU against fp64 on the CPU.
+// Tests ops/attention/qkv_proj_norm_rope.h on a GPU against fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -17,13 +17,13 @@ struct Case {
   } x;
   struct {
     std::int64_t count, kv_count, dim, rope_dims;
-    std::int64_t channels = 0;  // that the norm's mean counts; 0: all
+    std::int64_t channels = 0;  // counted by the norm's mean; 0: all
   } head;
   bool embedding = false;  // has a value embedding
   bool residual = false;   // adds the first layer's values
   bool scaled = false;     // has a row_scale
   bool gain = true;        // has a q_gain
-  bool supported = true;   // by the kernels of Hopper GPUs
+  bool supported = true;   // by the Hopper kernels
   at::ScalarType dtype = at::kBFloat16;
 };
 
@@ -91,7 +91,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     return (c.head.count + 2 * c.head.kv_count) * c.head.dim;
   }
 
-  // Undefined what the case leaves out.
+  // Inputs that the case omits are undefined.
   struct Inputs {
     at::Tensor x, weight, q_gain, embedding, first_v, first_weight, row_scale;
 
@@ -158,7 +158,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     in.for_each_defined([&](at::Tensor& x) {
       x = x.to(device, exact ? at::kDouble : x.scalar_type()).detach().set_requires_grad(true);
     });
-    // In fp64 autograd computes the weight's gradient, on the GPU the GEMM accumulates it.
+    // In fp64 autograd computes the weight's gradient; on the GPU the GEMM accumulates it.
     Weight weight{in.weight, {}};
     if (!exact) weight = {in.weight.detach(), at::zeros_like(in.weight, at::kFloat).detach()};
     if (c.scaled) in.row_scale = in.row_scale.to(device, exact ? at::kDouble : at::kFloat);
@@ -186,14 +186,14 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   }
 };
 
-// Relative, at most.
+// The largest relative rounding error of the dtype.
 double rounding_of(at::ScalarType dtype) {
   return dtype == at::kHalf ? 1.0 / 2048 : 1.0 / 256;
 }
 
 class QkvProjNormRopeEdgesGpu : public test::OnGpu<> {};
 
-// The norm of the row with the largest error, relative to the root mean square norm of all rows.
+// The largest row norm of the error, relative to the root mean square norm of all rows.
 double worst_row(const at::Tensor& found, const at::Tensor& exact) {
   const auto width = exact.dim() < 2 ? exact.numel() : exact.size(-1);
   const auto right = exact.reshape({-1, width});
@@ -218,7 +218,7 @@ TEST_P(QkvProjNormRopeGpu, MatchesTheReferenceInFp64) {
   const bool fused = c.supported && use_hopper_kernels(found.q);
   EXPECT_EQ(found.q.stride(1) == width(c), fused) << "not the path that was meant";
   if (!fused) return;
-  // The epilogue rounds its output once; in fp16 a gain of 0 is 2^-14 (nonzero_gain).
+  // The epilogue rounds its output once; in fp16 a gain of 0 becomes 2^-14 (nonzero_gain).
   const double smallest = c.dtype == at::kHalf ? 6 * 0x1p-14 : 1e-4;
   EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 * rounding_of(c.dtype), smallest));
   EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 * rounding_of(c.dtype), smallest));
@@ -256,15 +256,15 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto some = qkv_proj_norm_rope_of_queries(normed(in), weight, besides_projection(c, in),
                                                   table, first, count);
   const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-  // Equal roundings, except one of scaled rows; a GEMM of another size may sum in another order
-  // before them.
+  // The same roundings except one of scaled rows; before them, a GEMM of another size may sum in
+  // another order.
   const double tolerance = (c.scaled ? 3 : 1) * rounding_of(c.dtype);
   EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), tolerance);
   EXPECT_LE(worst_row(some.k, exact(all.k)), tolerance);
   EXPECT_LE(worst_row(some.v, exact(all.v)), tolerance);
   EXPECT_EQ(some.first_v.defined(), all.first_v.defined());
   const bool fused = c.supported && use_hopper_kernels(some.q) && count < c.x.tokens;
-  // Heads of queries alone, and of keys and values alone.
+  // Only query heads, and only key and value heads.
   EXPECT_EQ(some.k.stride(1) == 2 * c.head.kv_count * c.head.dim, fused)
       << "not the path that was meant";
 }

@@ -1,8 +1,8 @@
 #pragma once
-// fixtures/gptq.safetensors: what the reference implementation computed of small tensors in fp32
-// (its script of April 2026): GPTQ at 4 sigmas and 15 levels with dead inputs, the Hessian as its
-// lower triangle row by row; LQER's packings of given factors, in groups of 64 and in 4 bits by
-// rows; a gate's rows.
+// fixtures/gptq.safetensors: results of the reference implementation (its script of April 2026) for
+// small tensors in fp32: GPTQ at 4 sigmas and 15 levels with dead inputs, the Hessian as its lower
+// triangle row by row; LQER's packings of given factors, in groups of 64 and in 4 bits per row; the
+// rows of a gate.
 #include <map>
 #include <string>
 
@@ -17,7 +17,7 @@ inline const at::Tensor& quantize_fixture(const std::string& name) {
   return tensors.at(name);
 }
 
-// A symmetric positive definite H [n, n] as of inputs with correlations, of which `dead` are 0.
+// A symmetric positive definite H [n, n], as for correlated inputs, `dead` of which are 0.
 inline at::Tensor random_hessian(std::int64_t n, std::uint64_t seed,
                                  const std::vector<std::int64_t>& dead = {}) {
   auto x = normal({2 * n + 8, n}, seed).matmul(normal({n, n}, seed + 1)) + normal({n}, seed + 2);

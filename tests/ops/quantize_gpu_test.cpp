@@ -1,5 +1,4 @@
-// The quantisers on a GPU against themselves on the CPU: the same bits. Skipped where there is no
-// GPU.
+// Expects the quantizers to give the same bits on a GPU as on the CPU. Skipped without a GPU.
 #include "ops/quantize/quantize.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
@@ -16,7 +15,7 @@ void expect_same(const QuantizedWeight& found, const QuantizedWeight& expected) 
   EXPECT_TRUE(test::is_same(dequantize(found).cpu(), dequantize(expected)));
 }
 
-// The errors of two percentiles would have to agree to the last bits for the choice to differ.
+// The choice would differ only if the errors of two percentiles agreed to the last bits.
 TEST_F(QuantizeGpu, GivesTheBitsOfTheCpu) {
   uint64_t seed = 0;
   for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{

@@ -1,5 +1,5 @@
-// The quantisers against what the Python script does, with at::quantile and a search on the host:
-// the same bits.
+// Expects the quantizers to give the same bits as the Python script, which uses at::quantile and a
+// search on the host.
 #include "ops/quantize/quantize.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void expect_same(const QuantizedWeight& found, const QuantizedWeight& expected) 
 }
 
 // One and two columns, remainders of a vector, more columns than the highest percentile resolves;
-// weights below the least scale, about it and far above.
+// weights below, near and far above the minimum scale.
 TEST(Quantize, GivesThePythonScriptsBits) {
   const std::vector<std::pair<int64_t, int64_t>> shapes = {
       {1, 1}, {31, 1}, {5, 2}, {17, 3}, {64, 65}, {129, 777}, {192, 512}, {512, 192}, {3, 3001}};
@@ -59,7 +59,7 @@ TEST(Quantize, GivesThePythonScriptsBits) {
   }
 }
 
-// Outliers make each percentile the best in some matrix; which one shows in the scales.
+// With outliers each percentile is the best for some matrix; the scales show which one was chosen.
 TEST(Quantize, FindsTheBestPercentileForTheWholeMatrix) {
   std::vector<bool> chosen(5);
   for (double outlier : {1.0, 4.0, 8.0, 16.0, 60.0, 300.0}) {
@@ -81,7 +81,7 @@ TEST(Quantize, RowsOfZerosConstantsAndTiesAreExact) {
   w[0].zero_();
   w[1].fill_(0.25);
   w[2].fill_(-31);
-  w[3].copy_(at::arange(40) * 0.5 - 10);  // halves of a step where the scale is 1
+  w[3].copy_(at::arange(40) * 0.5 - 10);  // half steps at a scale of 1
   w[3][0] = 31;
   w[4].fill_(1e-30);
   expect_same(quantize_int6(w), int6_reference(w));
@@ -93,8 +93,8 @@ TEST(Quantize, RowsOfZerosConstantsAndTiesAreExact) {
   }
 }
 
-// All percentiles of a constant matrix are equal, and so are the errors. With three larger elements
-// a row of 3000, those from .9995 on are.
+// In a constant matrix all percentiles, and so all errors, are equal. In a row of 3000 with three
+// larger elements the percentiles from .9995 on are equal.
 TEST(Quantize, TakesTheFirstOfEqualPercentiles) {
   auto w = at::full({4, 3000}, 0.3f);
   expect_same(quantize_int6(w), int6_reference(w));

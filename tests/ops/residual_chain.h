@@ -1,13 +1,13 @@
 #pragma once
-// The terms between two blocks, by name.
+// The named terms between two blocks.
 #include <utility>
 
 #include "ops/norm/residual_norm.h"
 
 namespace tg::test {
 
-// x + branch + skip_weight ⊙ skip, or with skip_shares shares of x + branch and skip; mixed with
-// x0. An undefined tensor leaves its term out.
+// x + branch + skip_weight ⊙ skip, or with skip_shares a weighted sum of x + branch and skip; mixed
+// with x0. Undefined tensors omit their terms.
 struct ResidualChain {
   at::Tensor x{}, branch{}, skip{}, skip_weight{}, x0{}, mix{};
   Fp8Scaling branch_gradient_scaling{};
@@ -24,7 +24,7 @@ struct ResidualChain {
     if (mix.defined()) terms.push_back({.tensor = x0, .shares = mix});
     return terms;
   }
-  // With the sum of x and branch.
+  // Also returns the sum of x and branch.
   std::size_t keep() const { return branch.defined() ? 2 : 1; }
 };
 

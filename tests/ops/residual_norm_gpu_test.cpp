@@ -1,4 +1,4 @@
-// The kernels of residual_norm against its reference in fp64. Skipped without a GPU.
+// Tests the kernels of residual_norm against the reference in fp64. Skipped without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -15,19 +15,19 @@ namespace {
 constexpr auto kDevice = test::kGpu;
 
 enum class Mix { none, scalar, vector };
-// A call's terms, and which of its outputs the loss uses.
+// The terms of a call, and the outputs that the loss uses.
 struct Call {
   const char* name;
   bool branch = false, skip = false;
   Mix mix = Mix::none;
   bool keep_sum = false;
-  bool defers = false;       // the norm, where that is supported
-  bool padded = false;       // three channels that the mean does not count
-  bool shares = false;       // of x + branch and the skip; without a skip of x + branch alone
-  bool accumulates = false;  // the shares' gradient, in a buffer of ones
+  bool defers = false;  // defers the norm if that is supported
+  bool padded = false;  // three channels are excluded from the mean
+  bool shares = false;  // weights of x + branch and the skip; without a skip, of x + branch alone
+  bool accumulates = false;  // the gradient of the weights accumulates into a buffer of ones
   std::string unused = "";   // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
-// Calls that single tests use as well.
+// Calls that individual tests also use.
 const Call kScalarMix{.name = "between blocks, scalar mix", .branch = true, .mix = Mix::scalar};
 const Call kPopsSkip{
     .name = "between blocks, pops a skip", .branch = true, .skip = true, .mix = Mix::vector};
@@ -104,8 +104,9 @@ const std::vector<Call> kCalls{
 
 struct Case {
   at::ScalarType dtype;
-  // Relative: twice of the element, once of the root mean square. Half precision: one rounding,
-  // since y has x''s and its own. fp32: dozens of 2^-24, of the sums and the root.
+  // Relative: twice for the element, once for the root mean square. Half precision: one rounding,
+  // since y contains the rounding of x' and its own. fp32: dozens of 2^-24, from the sums and the
+  // root.
   double tolerance;
 };
 
@@ -113,7 +114,7 @@ using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
 class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  // Outputs and gradients, computed in `dtype`, of inputs rounded to the tested dtype.
+  // Returns outputs and gradients, computed in `dtype` from inputs rounded to the tested dtype.
   static Named run(const Call& call, std::int64_t rows, std::int64_t width, at::Device device,
                    at::ScalarType dtype) {
     std::uint64_t seed = 1;
@@ -125,7 +126,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       const auto rounded = parameter ? at::kFloat : GetParam().dtype;
       const auto computed = dtype == at::kDouble ? at::kDouble : rounded;
       auto tensor = make(shape, rounded, computed);
-      // Bounded: the tolerance knows no element that is many times the others' size.
+      // Bounded, because the tolerance assumes elements of similar size.
       if (parameter) tensor = tensor.tanh().to(at::kFloat).to(computed);
       if (!given) return at::Tensor();
       tensor.set_requires_grad(true);
@@ -179,7 +180,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     }
     torch::autograd::backward(outputs, upstream);
     for (const auto& [name, tensor] : leaves) {
-      // An input without influence has a gradient of zeros, or none.
+      // An input without influence has a zero gradient or none.
       all.emplace_back("d" + name,
                        tensor.grad().defined() ? tensor.grad() : at::zeros_like(tensor));
     }
@@ -201,14 +202,14 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     compare(run(call, rows, width, kDevice, GetParam().dtype),
             run(call, rows, width, at::kCPU, at::kDouble),
             fmt::format("{}, {} rows of {}", call.name, rows, width),
-            // The gradient of the deferred y is rounded after its scale.
+            // The gradient of a deferred y is rounded after it is scaled.
             (call.defers ? 2 : 1) * GetParam().tolerance);
   }
 };
 
 TEST_P(ResidualNormGpu, EveryCombinationOfTermsMatchesTheReference) {
   for (const auto& call : kCalls) {
-    // Part of a chunk, the recipes' widths, and one with a block per row.
+    // A partial chunk, the recipes' widths, and a width with one block per row.
     for (const std::int64_t width : {64, 512, 768, 1032}) check(call, 37, width);
   }
 }
@@ -234,7 +235,7 @@ TEST_P(ResidualNormGpu, TwiceTheSameBits) {
     EXPECT_TRUE(at::equal(first[i].second, second[i].second)) << first[i].first;
 }
 
-// In fp32 alone: the reference rounds more often than a kernel.
+// Only in fp32: the reference rounds more often than a kernel.
 class ResidualNormReferenceGpu : public ResidualNormGpu {};
 
 TEST_P(ResidualNormReferenceGpu, AWidthWithoutKernelRunsTheReference) {
@@ -266,7 +267,7 @@ TEST_P(ResidualNormGpu, TheGradientOfX0IsThatOfAllBlocks) {
     return Named{{"dx0", x0.grad()}};
   };
   for (const bool last : {false, true}) {
-    // Three blocks round x', dx and dx0 one after another.
+    // Three blocks round x', dx and dx0 in turn.
     compare(chain(kDevice, GetParam().dtype, last), chain(at::kCPU, at::kDouble, last),
             "three blocks", 8 * GetParam().tolerance);
   }

@@ -23,7 +23,7 @@ ResidualChain all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
           .mix = mix == Mix::vector ? test::normal({2, width}, 7) : test::normal({2}, 7)};
 }
 
-// With the sum of x and branch.
+// residual_norm() that also returns the sum of x and branch.
 ResidualNorm kept(const ResidualChain& in, double scale) {
   return residual_norm(in.terms(), {.scale = scale}, in.keep());
 }
@@ -32,7 +32,7 @@ at::Tensor all(const ResidualNorm& out) {
   return at::cat({out.sum.flatten(), out.x.flatten(), out.y.rows().flatten(), out.x0.flatten()});
 }
 
-// s, x', y and x0 one after another, from the formula.
+// Returns s, x', y and x0, concatenated, from the formula.
 at::Tensor closed_form(const ResidualChain& in, double norm_scale) {
   const auto x = test::values_of(in.x), branch = test::values_of(in.branch),
              skip = test::values_of(in.skip), skip_weight = test::values_of(in.skip_weight),
@@ -68,7 +68,7 @@ TEST(ResidualNorm, AddsMixesAndNorms) {
 
 TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   const auto in = all_terms(3, 16, Mix::scalar);
-  // Values that make a term vanish from the closed form.
+  // Values for which a term of the closed form vanishes.
   const auto zeros = at::zeros({3, 16}, at::kDouble), ones = at::ones({16}, at::kDouble);
   const ResidualChain neutral{.x = in.x,
                               .branch = zeros,
@@ -111,7 +111,7 @@ TEST(ResidualNorm, RoundsParametersToTheDtypeOfTheData) {
   EXPECT_TRUE(test::is_same(out, all(kept(with_parameters(at::kBFloat16), 1))));
 }
 
-// f(terms) as a function of all their tensors.
+// Returns f(terms) as a function of all their tensors.
 template <class F>
 testing::AssertionResult gradient_is_right(const F& f, const ResidualChain& in) {
   const auto of_tensors = [&](const at::Tensor& x, const at::Tensor& branch, const at::Tensor& skip,
@@ -130,8 +130,8 @@ TEST(ResidualNorm, GradientsAreRight) {
   EXPECT_TRUE(gradient_is_right(f, all_terms(3, 8, Mix::scalar)));
 }
 
-// What no kernel computes: weights on every term, a scalar, of channels and one a row, in any
-// order; two sums that share terms.
+// Combinations that no kernel supports: weights on every term (a scalar, per channel, one per row),
+// in any order, and two sums that have terms in common.
 TEST(ResidualNorm, EveryTermMayHaveAWeightAndAnySumMayBeKept) {
   const auto data = [](std::uint64_t seed) { return test::normal({3, 8}, seed); };
   const auto f = [](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
@@ -146,8 +146,8 @@ TEST(ResidualNorm, EveryTermMayHaveAWeightAndAnySumMayBeKept) {
   const auto a = data(1), b = data(2), c = data(3), scalar = test::normal({}, 4),
              vector = test::normal({8}, 5), row = test::normal({3, 1}, 6);
   const auto kept = scalar * a + row * b, x = kept + vector * c, second = vector * b + c;
-  const auto norm = [](const at::Tensor& of) {
-    return of / (of.square().mean(-1, true) + kEpsilon).sqrt();
+  const auto norm = [](const at::Tensor& sum) {
+    return sum / (sum.square().mean(-1, true) + kEpsilon).sqrt();
   };
   EXPECT_TRUE(test::is_close(f(a, b, c, scalar, vector, row),
                              at::cat({kept, x, 0.5 * norm(x), second, norm(second)}), 1e-12,

@@ -21,9 +21,9 @@ at::Tensor closed_form(const at::Tensor& x) {
 
 TEST(RmsNorm, DividesEachRowByItsRootMeanSquare) {
   const auto x = test::normal({3, 4, 64}, 1) * 3;
-  // fp64 sums of 64 terms in another order: some 1e-15.
+  // fp64 sums of 64 terms in another order: about 1e-15.
   EXPECT_TRUE(test::is_close(rms_norm(x), closed_form(x), 1e-13, 0));
-  // fp32: a sum of 64 squares, a root and a quotient, each within 2^-24 or so.
+  // fp32: a sum of 64 squares, a root and a quotient, each within about 2^-24.
   const auto single = x.to(at::kFloat);
   EXPECT_EQ(rms_norm(single).scalar_type(), at::kFloat);
   EXPECT_TRUE(test::is_close(rms_norm(single), closed_form(single), 1e-6, 0));
@@ -33,12 +33,12 @@ TEST(RmsNorm, RoundsHalfPrecisionOnceAtTheEnd) {
   const auto x = (test::normal({16, 512}, 2) * 5).to(at::kBFloat16);
   const auto y = rms_norm(x);
   EXPECT_EQ(y.scalar_type(), at::kBFloat16);
-  // One rounding to bf16 is 2^-8 relative; a sum kept in bf16 would err by far more.
+  // One rounding to bf16 is 2^-8 relative; a sum kept in bf16 would have a much larger error.
   EXPECT_TRUE(test::is_close(y, closed_form(x), 1.01 / 256, 0));
 }
 
 TEST(RmsNorm, EpsilonIsTheSameInEveryType) {
-  // A mean square of 1e-8 is less than epsilon, which therefore decides the result.
+  // A mean square of 1e-8 is less than epsilon, which therefore determines the result.
   const auto x = test::normal({4, 32}, 3) * 1e-4;
   EXPECT_TRUE(test::is_close(rms_norm(x), closed_form(x), 1e-13, 0));
   EXPECT_TRUE(test::is_close(rms_norm(x.to(at::kFloat)), closed_form(x), 1e-6, 0));
@@ -48,7 +48,7 @@ TEST(RmsNorm, EpsilonIsTheSameInEveryType) {
 }
 
 TEST(RmsNorm, PaddingCountsNowhere) {
-  // Small enough that epsilon counts.
+  // Small enough that epsilon matters.
   const auto x = test::normal({4, 32}, 5) * 1e-3;
   const auto padded = at::constant_pad_nd(x, {0, 16});
   const auto expected = at::constant_pad_nd(closed_form(x), {0, 16});

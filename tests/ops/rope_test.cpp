@@ -5,7 +5,7 @@
 namespace tg {
 namespace {
 
-// Half-split rotation of each head's first `dims`, element by element.
+// Rotates the first `dims` of each head in halves, element by element.
 at::Tensor rotate_by_hand(const at::Tensor& x, std::int64_t dims, double base) {
   auto y = x.to(at::kDouble).clone();
   const auto from = x.to(at::kDouble).contiguous();
@@ -32,7 +32,7 @@ TEST(RopeBase, GrowsOnlyBeyond1024Tokens) {
   const RopeOptions options{.dims = 16};
   EXPECT_EQ(rope_base(1, options), 1e4);
   EXPECT_EQ(rope_base(1024, options), 1e4);
-  EXPECT_NEAR(rope_base(2048, options), 22081.79, 0.005);  // the specification's own digits
+  EXPECT_NEAR(rope_base(2048, options), 22081.79, 0.005);  // the digits in the specification
   EXPECT_NEAR(rope_base(4096, options), 1e4 * std::pow(4.0, 16.0 / 14.0), 1e-8);
   EXPECT_NEAR(rope_base(2048, {.dims = 64, .base = 500}), 500 * std::pow(2.0, 64.0 / 62.0), 1e-9);
 }
@@ -51,7 +51,7 @@ TEST(RopeTable, HoldsTheAnglesOfEveryPosition) {
         sin.push_back(std::sin(static_cast<double>(t) * std::pow(base, -k / 8.0)));
       }
     }
-    // An angle up to 2047 known to a few units of 2^-53, in fp32 of 2^-24.
+    // Angles of up to 2047 are known to a few units of 2^-53, in fp32 of 2^-24.
     EXPECT_TRUE(test::is_close(fine.cos, test::tensor_of(cos, {length, 8}), 0, 2e-12));
     EXPECT_TRUE(test::is_close(fine.sin, test::tensor_of(sin, {length, 8}), 0, 2e-12));
     EXPECT_TRUE(test::is_close(coarse.cos, test::tensor_of(cos, {length, 8}), 0, 4e-4));
@@ -101,7 +101,8 @@ TEST(Rope, DotProductsDependOnTheDistanceAlone) {
     const auto vector = test::normal({1, 1, 1, 8}, seed).expand({1, kLength, 1, 8});
     return rope(vector, table).reshape({kLength, 8});
   };
-  const auto products = at::matmul(everywhere(4), everywhere(5).t());  // [t of q, t of k]
+  const auto products =
+      at::matmul(everywhere(4), everywhere(5).t());  // [position of q, position of k]
   const auto moved = products.slice(0, 1).slice(1, 1);
   EXPECT_TRUE(test::is_close(moved, products.slice(0, 0, -1).slice(1, 0, -1), 0, 1e-12));
 }

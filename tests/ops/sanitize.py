@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A gtest program's tests under compute-sanitizer, within a time limit; for scripts/gpu_sanitize.sh.
+"""Runs a gtest program under compute-sanitizer within a time limit, for scripts/gpu_sanitize.sh.
 
     sanitize.py [--seconds N] [--out FOLDER] PROGRAM [SUITE ...]
 
-A plain run times the tests. Then, in rounds, tool by tool and suite by suite, the quickest tests not
-yet run get a share of the time left: in the first round every suite is reached under every tool. What
-a suite does not need goes to those after it and to the next round.
+A plain run times the tests. Then, in rounds, each suite runs under each tool for a part of the remaining time, the
+quickest remaining tests first, so that the first round reaches every suite under every tool. Time that a suite does
+not use goes to the following suites and to the next round.
 """
 import argparse
 import collections
@@ -21,14 +21,14 @@ import subprocess
 import sys
 import time
 
-# An error ends its kernel only, not the context, without which the tests after it would fail too.
+# An error stops its kernel only. Destroying the context would make all later tests fail.
 TOOLS = {"memcheck": ("--destroy-on-device-error", "kernel"), "racecheck": ()}
-# The references' kernels (ATen's, cuBLAS's in fp64) would take nearly all of the time. cuBLAS's nvjet_*
-# stay: racecheck fails to start them unless it checks them. What it then tells of them is not of ours.
+# Excluded: kernels of the references (ATen's, cuBLAS's in fp64), which would take nearly all of the time. cuBLAS's
+# nvjet_* kernels stay because racecheck fails to launch them unchecked; reports about them are ignored.
 UNCHECKED = [option for name in ("_ZN2at", "gemm") for option in ("--kernel-name-exclude", f"kernel_substring={name}")]
-SMALL_MS = 20  # below this in the plain run, tests are alike under the tools
+SMALL_MS = 20  # tests below this time in the plain run take about equally long under the tools
 RUN = re.compile(r"\[ RUN      \] (\S+)$")
-# Not the list of failed tests that closes a log: there they have no time.
+# Does not match the final list of failed tests, which has no times.
 END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, where .*)? \((\d+) ms\)$")
 REPORT = re.compile(r"========= (?!COMPUTE-SANITIZER|Target application returned an error|\w+ SUMMARY:)\S")
 OF_LIBRARIES = re.compile(r"========= .*Race reported between \w+ access at (?:void )?(?:nvjet_|cudnn)")
@@ -38,7 +38,7 @@ say = functools.partial(print, flush=True)
 
 
 class Log:
-    """What gtest and the tool wrote: results and ms of the tests that ended, reports by test."""
+    """The output of gtest and the tool: results and ms of the finished tests, and reports by test."""
 
     def __init__(self, path):
         self.results, self.ms, self.reports = {}, {}, collections.Counter()
@@ -59,7 +59,7 @@ class Log:
 
 
 def run(command, log, limit):
-    """→ seconds and exit status, None when it was killed at its limit."""
+    """Returns the seconds and the exit status, None if it was killed at its limit."""
     began, status = time.monotonic(), None
     with open(log, "wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -68,30 +68,29 @@ def run(command, log, limit):
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = process.wait(limit)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # nothing of it lives
+        with contextlib.suppress(ProcessLookupError):  # the process group is already gone
             os.killpg(process.pid, signal.SIGKILL)  # the tool and the program it started
         process.wait()
     return time.monotonic() - began, status
 
 
 class Check:
-    """A suite under a tool. `tests`: their ms in the plain run."""
+    """A suite under a tool. `tests`: ms in the plain run, by test."""
 
     def __init__(self, tool, suite, tests):
         self.tool, self.suite, self.tests = tool, suite, tests
         self.pending = sorted(tests, key=tests.get)
-        self.had_s = {}  # how long a test ran when it was killed, at most
+        self.had_s = {}  # longest time after which a test was killed
         self.slowdowns = []
-        self.least_s = 0.0  # of the runs that ended: more than a start takes
+        self.least_s = 0.0  # shortest finished run: an upper bound of the start-up time
         self.runs, self.clean, self.errors, self.findings = 0, 0, 0, []
         self.stuck = False
 
     def batch(self, limit):
-        """The tests of the next run: none where no run within the limit could get further.
+        """Returns the tests of the next run; none if no run within the limit could make progress.
 
-        gtest keeps its own order within a run, and a start takes seconds: so all that is left where
-        that seems to fit, else only what takes about as long as the quickest, so that nothing waits
-        behind a large test.
+        gtest keeps its own order within a run, and a start takes seconds: so this returns all remaining tests if they
+        seem to fit, else those that take about as long as the quickest one, so that none waits behind a large test.
         """
         ready = [test for test in self.pending if 1.5 * self.had_s.get(test, 0) < limit]
         if self.stuck or not ready or limit <= self.least_s:
@@ -126,7 +125,7 @@ class Check:
             self.slowdowns.append(log.ms[test] / max(1, self.tests[test]))
             if result != "OK":
                 self.found(f"{test} {result}", path)
-            elif not (log.reports[test] or reports > inside or unclear):  # those outside may be of any test
+            elif not (log.reports[test] or reports > inside or unclear):  # reports outside of tests may belong to any test
                 self.clean += 1
         if reports:
             tests = [test for test in batch if log.reports[test]]
@@ -142,7 +141,7 @@ class Check:
             self.pending.remove(log.running)
             self.found(f"{log.running} ended the program, exit status {status}", path)
         elif not log.results:
-            self.stuck = True  # nor would another run get further
+            self.stuck = True  # another run would not make progress either
 
     def found(self, what, path):
         self.errors += 1
@@ -150,7 +149,7 @@ class Check:
 
 
 def plain_run(program, wanted, out, limit):
-    """→ {suite: {test: ms}} of what a run without a tool does not skip."""
+    """Returns {suite: {test: ms}} for the tests that a run without a tool does not skip."""
     path = out / "plain.log"
     patterns = [pattern for suite in wanted for pattern in (f"{suite}.*", f"*/{suite}.*")]
     _, status = run([*program, "--gtest_filter=" + (":".join(patterns) or "*")], path, limit)
@@ -169,7 +168,7 @@ def plain_run(program, wanted, out, limit):
 
 
 def spend(checks, program, out, deadline):
-    """Rounds over the checks with tests left, one run each for a share of the time, while any gets further."""
+    """Repeats rounds over the checks with remaining tests, one run each for a part of the time, while any makes progress."""
     while True:
         begun = sum(check.runs for check in checks)
         todo = [check for check in checks if check.pending]
@@ -201,9 +200,9 @@ def main():
     parser.add_argument("program")
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     args = parser.parse_args()
-    # Ending a killed program takes a moment too.
+    # Killing a program also takes a moment.
     deadline = time.monotonic() + 0.98 * args.seconds
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of run's finally
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # raises SystemExit, so that run()'s finally block runs
     args.out.mkdir(parents=True, exist_ok=True)
     for old in args.out.glob("*.log"):
         old.unlink()

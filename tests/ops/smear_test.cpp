@@ -6,7 +6,7 @@
 namespace tg {
 namespace {
 
-// Documents begin with these tokens, and with each row.
+// Documents begin at these tokens, and at the beginning of each row.
 at::Tensor ends_of(const std::vector<double>& begins, at::IntArrayRef shape) {
   return documents_in(test::tensor_of(begins, shape, at::kBool), at::kCPU).ends;
 }
@@ -30,7 +30,7 @@ TEST(Smear, TakesAShareOfTheTokenBefore) {
 
 TEST(Smear, FirstPositionsSeeZeroNotTheRowBefore) {
   const auto x = test::normal({3, 4, 2}, 3, at::kFloat);
-  const auto y = smear(x, at::zeros({2}));  // a share of one half
+  const auto y = smear(x, at::zeros({2}));  // a gate value of one half
   EXPECT_TRUE(test::is_same(y.select(1, 0), x.select(1, 0) * 0.5));
 }
 

@@ -1,4 +1,4 @@
-// The kernels of ops/loss/softcap_cross_entropy.h against the formula in fp64.
+// Tests the kernels of ops/loss/softcap_cross_entropy.h against the formula in fp64.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
@@ -12,8 +12,9 @@ namespace {
 struct Case {
   at::ScalarType dtype;
   double rounding;  // relative, of a stored gradient
-  double smallest;  // absolute: the smallest subnormal, or an underflow in an fp32 product
-  double error;     // absolute, of a softcapped logit and so of an nll; relative, of a weight
+  double smallest;  // absolute: the smallest subnormal, or an underflow in an fp32 multiplication
+  double error;     // absolute, of a softcapped logit and so of an nll; relative, of a softmax
+                    // probability
 };
 
 class SoftcapCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
@@ -22,14 +23,14 @@ struct Problem {
   at::Tensor logits, targets;
   std::int64_t vocab;
 
-  // `padding`: columns beyond the vocabulary, of logits that would win.
+  // `padding`: columns beyond the vocabulary, with logits that would be the largest.
   Problem(std::int64_t rows, std::int64_t columns, at::ScalarType dtype, std::int64_t padding = 0)
       : logits((at::randn({rows, columns + padding}, at::device(test::kGpu).dtype(at::kFloat)) * 10)
                    .to(dtype)),
         targets(at::randint(columns, {rows}, at::device(test::kGpu).dtype(at::kLong))),
         vocab(columns) {
     logits.slice(1, vocab).fill_(1000);
-    // The first and the last column, where an off-by-one shows.
+    // The first and the last column, where an off-by-one error shows.
     targets[0].fill_(0);
     targets[rows - 1].fill_(vocab - 1);
   }
@@ -38,10 +39,11 @@ struct Problem {
 struct Found {
   at::Tensor loss, gradient;
 };
-Found run(const Problem& of, double cap, double scale, double upstream = 1,
+Found run(const Problem& problem, double cap, double scale, double upstream = 1,
           const at::Tensor& grad_scale = {}) {
-  const auto leaf = of.logits.clone().set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(leaf, of.targets, cap, scale, of.vocab, grad_scale);
+  const auto leaf = problem.logits.clone().set_requires_grad(true);
+  const auto loss =
+      softcap_cross_entropy(leaf, problem.targets, cap, scale, problem.vocab, grad_scale);
   const auto gradient =
       torch::autograd::grad({loss}, {leaf}, {at::full({}, upstream, loss.options())})[0];
   return {loss.detach(), gradient};
@@ -53,13 +55,13 @@ TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
   const struct {
     std::int64_t rows, vocab, padding = 0;
   } shapes[] = {
-      // The recipes', each with more rows than blocks.
+      // The recipes' sizes, each with more rows than blocks.
       {.rows = 9001, .vocab = 1024},
       {.rows = 300, .vocab = 50304},
       // Less than a warp; one row.
       {.rows = 3, .vocab = 16},
       {.rows = 1, .vocab = 1024},
-      // The last iteration does not need all threads; it does.
+      // A last iteration that does not need all threads, and one that does.
       {.rows = 70, .vocab = 2056},
       {.rows = 5, .vocab = 8192},
       // Rows that are not aligned to a pack.
@@ -68,8 +70,8 @@ TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
       // Rows too large for shared memory.
       {.rows = 3, .vocab = 60000},
       {.rows = 2, .vocab = 131072},
-      // Padded rows: of a warp each; kept in shared memory, with a whole pack of padding and
-      // without; read twice; not aligned to a pack.
+      // Padded rows: one warp each; kept in shared memory, with and without a whole pack of
+      // padding; read twice; not aligned to a pack.
       {.rows = 9001, .vocab = 1000, .padding = 24},
       {.rows = 300, .vocab = 50257, .padding = 47},
       {.rows = 70, .vocab = 2055, .padding = 1},
@@ -96,7 +98,8 @@ TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
       const auto found = run(problem, cap, scale);
       EXPECT_TRUE(test::is_close(found.loss, nll.mean() * scale, 1e-6, tested.error)) << where;
       EXPECT_EQ(found.gradient.scalar_type(), tested.dtype);
-      // A share has the error of its logit; a slope, in fp32, a rounding of the tanh near one.
+      // A probability has the error of its logit; in fp32 the slope has a rounding of tanh near
+      // one.
       const auto allowed =
           tested.rounding * exact.abs() +
           row_scale * (tested.error * (share + hit) * slope + 0x1p-21 * (share + hit)) +
@@ -158,7 +161,7 @@ TEST_P(SoftcapCrossEntropyGpu, InfiniteLogitsAreCappedAndNaNsSeen) {
     problem.logits[0][0] = infinity;
     problem.logits[1][0] = -infinity;
     problem.logits[2][5] = nan;
-    problem.targets[3].fill_(vocab);  // no column
+    problem.targets[3].fill_(vocab);  // not a column
     const auto nll = softcap_nll(problem.logits, problem.targets, 30).cpu();
     const auto others = static_cast<double>(vocab - 1);
     EXPECT_NEAR(nll[0].item<double>(), std::log(std::exp(30) + others), 1e-4);
@@ -189,7 +192,8 @@ TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {
   EXPECT_TRUE(run(problem, 100, 1).gradient.isfinite().all().item<bool>());
 }
 
-// The error of s: in fp32 some roundings of values up to 60, at 16 bits roundings of 1/(1 + exp).
+// The error of s: in fp32 some roundings of values up to 60, in 16-bit formats the roundings of
+// 1/(1 + exp).
 INSTANTIATE_TEST_SUITE_P(
     Dtypes, SoftcapCrossEntropyGpu,
     ::testing::Values(

@@ -6,7 +6,7 @@ namespace tg {
 namespace {
 
 struct Expected {
-  at::Tensor nll, gradient;  // [N], [N, V] of the mean
+  at::Tensor nll, gradient;  // [N], [N, V] gradient of the mean
 };
 
 Expected by_hand(const at::Tensor& logits, const at::Tensor& targets, double cap) {
@@ -67,7 +67,7 @@ TEST(SoftcapLosses, AreDifferentiableRowByRow) {
   EXPECT_TRUE(test::is_close(leaf.grad(), unscaled * 4, 1e-14, 0));
 }
 
-// As of a mean over 48 tokens that is scaled for fp16.
+// As in a mean over 48 tokens, with fp16 loss scaling.
 TEST(SoftcapLosses, RoundTheirGradientsOnceAfterAllScaling) {
   const auto targets = test::integers({64}, 100, 6);
   const auto logits = (test::normal({64, 100}, 5) * 10).to(at::kHalf);
@@ -98,7 +98,7 @@ TEST(SoftcapCrossEntropy, TheScaleOfTheGradientIsNotTheLosssAndComesBeforeTheRou
   const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, 0, at::full({}, scale, at::kFloat));
   EXPECT_TRUE(test::is_same(loss.detach(), softcap_cross_entropy(logits, targets, 30)));
   loss.backward();
-  // Without it most of these would be subnormal in fp16, or zero.
+  // Without loss scaling most of these would be subnormal or zero in fp16.
   EXPECT_TRUE(test::is_close(leaf.grad().to(at::kDouble) / scale, expected.gradient, 1.02 / 2048,
                              0x1p-24 / scale));
 }
@@ -110,7 +110,7 @@ TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
   const auto nll = softcap_nll(logits, targets, 30);
   EXPECT_EQ(nll.scalar_type(), at::kFloat);
   EXPECT_EQ(softcap_cross_entropy(logits, targets, 30).scalar_type(), at::kFloat);
-  // The logits are exact; fp32's own error is 2^-24 of a softcapped logit of up to 30.
+  // The logits are exact; the error of fp32 is 2^-24 of a softcapped logit of up to 30.
   EXPECT_TRUE(test::is_close(nll, expected.nll, 1e-5, 1e-5));
   const auto gradient = gradient_of(logits, targets, 30);
   EXPECT_EQ(gradient.scalar_type(), at::kBFloat16);
@@ -162,8 +162,8 @@ TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {
   EXPECT_TRUE(gradient_of(logits, targets, 30).isfinite().all().item<bool>());
 }
 
-// With a vocabulary of more than 2^25 a chunk holds one row, so that two rows are two chunks. All
-// logits are zero except the target's, which is negative: the loss has a closed form.
+// With a vocabulary of more than 2^25 a chunk has one row, so two rows are two chunks. All logits
+// are zero except the target's, which is negative: the loss has a closed form.
 TEST(SoftcapCrossEntropy, RowsInSeveralChunksAreAllCounted) {
   constexpr std::int64_t kVocab = (std::int64_t{1} << 25) + 1;
   constexpr double kCap = 30;
@@ -182,7 +182,7 @@ TEST(SoftcapCrossEntropy, RowsInSeveralChunksAreAllCounted) {
     const double total = weight + static_cast<double>(kVocab - 1);
     mean += (std::log(total) - kCap * tanh) / 2;
     const double at_target = (weight / total - 1) * (1 - tanh * tanh) / 2;
-    // bf16's one rounding is 2^-8; the sum over 2^25 ones is exact in each chunk's partial sums.
+    // The rounding to bf16 is 2^-8; the sum over 2^25 ones is exact in each chunk's partial sums.
     EXPECT_NEAR(gradient[row][target[row]].item<double>(), at_target, std::abs(at_target) / 250);
     EXPECT_NEAR(gradient[row][100].item<double>(), 1 / total / 2, 1 / total / 2 / 250);
   }

@@ -15,14 +15,14 @@ inline at::Generator generator(std::uint64_t seed) {
   return at::make_generator<at::CPUGeneratorImpl>(seed);
 }
 
-// Standard normal, drawn in fp64 and rounded once.
+// Standard normal values, drawn in fp64 and rounded once.
 inline at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed,
                          at::ScalarType dtype = at::kDouble) {
   const auto count = c10::multiply_integers(shape);
   if (count % 16 != 0) {
     return at::empty(shape, at::kDouble).normal_(0.0, 1.0, generator(seed)).to(dtype);
   }
-  // The numbers of normal_(), which computes each by itself, with vector instructions.
+  // Gives the same numbers as normal_(), which computes them one by one, but vectorized.
   const auto drawn = at::empty({count / 16, 2, 8}, at::kDouble).uniform_(0, 1, generator(seed));
   const auto radius = (1 - drawn.select(1, 0)).log().mul(-2).sqrt();
   const auto angle = drawn.select(1, 1) * (2 * std::numbers::pi);
@@ -44,7 +44,7 @@ inline std::vector<double> values_of(const at::Tensor& tensor) {
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
-// Every element within atol + rtol·|expected|; NaN is close to nothing.
+// Expects every element within atol + rtol·|expected|; NaN is never close.
 inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Tensor& expected,
                                          double rtol, double atol) {
   if (actual.sizes() != expected.sizes()) {
@@ -66,7 +66,7 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
     const double difference = std::abs(a[i] - e[i]);
     if (difference == 0) continue;
     const double times = difference / (atol + rtol * std::abs(e[i]));
-    if (times <= worst) continue;  // false for NaN, too
+    if (times <= worst) continue;  // also false for NaN
     worst = times;
     at = i;
     if (std::isnan(times)) break;
@@ -76,7 +76,7 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
          << " (shape " << actual.sizes() << ", " << worst << " times the tolerance)";
 }
 
-// Returns whether the bits are equal.
+// Expects equal bits.
 inline testing::AssertionResult is_same(const at::Tensor& actual, const at::Tensor& expected) {
   if (actual.scalar_type() == expected.scalar_type() && at::equal(actual, expected)) {
     return testing::AssertionSuccess();

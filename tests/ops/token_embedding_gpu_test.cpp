@@ -1,4 +1,4 @@
-// The kernels of ops/embedding/token_embedding.h against the reference in fp64 on the CPU.
+// Tests the kernels of ops/embedding/token_embedding.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/attention/documents.h"
@@ -14,10 +14,10 @@ class TokenEmbeddingGpu : public test::OnGpu<::testing::TestWithParam<at::Scalar
 
 struct Shape {
   std::int64_t batch, length, width;
-  bool bigram = true, gate = true;  // which optional inputs there are
-  std::int64_t channels = 0;        // that the mean counts; 0: the width
-  std::int64_t window = 0;          // of the gated smear, instead of `gate`; 0: none
-  bool documents = false;           // that `gate` does not read across
+  bool bigram = true, gate = true;  // whether these optional inputs are present
+  std::int64_t channels = 0;        // counted by the mean; 0: all
+  std::int64_t window = 0;          // of the gated smear, which replaces `gate`; 0: none
+  bool documents = false;           // `gate` does not read across documents
 };
 
 // Undefined without a gradient.
@@ -25,7 +25,7 @@ struct Results {
   at::Tensor y, d_table, d_bigram, d_scale, d_gate, d_weight, d_lambda;
 };
 
-// Frequent enough that documents begin at most places of a run, one after the other as well.
+// Frequent enough that documents begin at most places of a run, also directly after each other.
 constexpr std::int64_t kBos = 7;
 
 struct Inputs {
@@ -52,32 +52,32 @@ struct Inputs {
     if (documents) ends = documents_in(test::integers(ids.sizes(), 4, 8) == 0, at::kCPU).ends;
   }
 
-  // Computed in `dtype`; scale and gate are fp32, or fp64 if it is.
+  // Computes in `dtype`; scale and gate are fp32, or fp64 if `dtype` is.
   Results run(at::Device device, at::ScalarType dtype) const {
     const auto leaf = [&](const at::Tensor& x, at::ScalarType to) {
       if (!x.defined()) return x;
       return x.to(device, to, /*non_blocking=*/false, /*copy=*/true).set_requires_grad(true);
     };
     const auto parameter = dtype == at::kDouble ? at::kDouble : at::kFloat;
-    TokenEmbedding of;
-    of.table_vd = leaf(table, dtype);
-    of.ids_bt = ids.to(device);
-    of.bigram_btd = leaf(bigram, dtype);
-    of.bigram_scale = leaf(scale, parameter);
-    of.smear_gate_d = leaf(gate, parameter);
-    of.channels = channels;
-    of.gated_smear = {leaf(weight, parameter), leaf(lambda, parameter), kBos};
-    if (ends.defined()) of.document_ends_bt = ends.to(device);
-    const auto y = token_embedding(of);
+    TokenEmbedding embedding;
+    embedding.table_vd = leaf(table, dtype);
+    embedding.ids_bt = ids.to(device);
+    embedding.bigram_btd = leaf(bigram, dtype);
+    embedding.bigram_scale = leaf(scale, parameter);
+    embedding.smear_gate_d = leaf(gate, parameter);
+    embedding.channels = channels;
+    embedding.gated_smear = {leaf(weight, parameter), leaf(lambda, parameter), kBos};
+    if (ends.defined()) embedding.document_ends_bt = ends.to(device);
+    const auto y = token_embedding(embedding);
     y.backward(dy.to(device, dtype));
     const auto gradient_of = [](const at::Tensor& x) { return x.defined() ? x.grad() : x; };
     return {.y = y.detach(),
-            .d_table = gradient_of(of.table_vd),
-            .d_bigram = gradient_of(of.bigram_btd),
-            .d_scale = gradient_of(of.bigram_scale),
-            .d_gate = gradient_of(of.smear_gate_d),
-            .d_weight = gradient_of(of.gated_smear.weight_1w),
-            .d_lambda = gradient_of(of.gated_smear.lambda_1)};
+            .d_table = gradient_of(embedding.table_vd),
+            .d_bigram = gradient_of(embedding.bigram_btd),
+            .d_scale = gradient_of(embedding.bigram_scale),
+            .d_gate = gradient_of(embedding.smear_gate_d),
+            .d_weight = gradient_of(embedding.gated_smear.weight_1w),
+            .d_lambda = gradient_of(embedding.gated_smear.lambda_1)};
   }
 };
 
@@ -100,7 +100,7 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       {.batch = 2, .length = 19, .width = 1000, .gate = false},
       // A padded width.
       {.batch = 2, .length = 19, .width = 776, .channels = 770},
-      // Documents, that begin at most places of a run; without bigrams, a padded width, one
+      // Documents that begin at most places of a run; without bigrams, a padded width, one
       // position, idle lanes.
       {.batch = 3, .length = 160, .width = 512, .documents = true},
       {.batch = 2, .length = 77, .width = 768, .bigram = false, .documents = true},
@@ -109,7 +109,7 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       {.batch = 4, .length = 1, .width = 512, .documents = true},
       {.batch = 5, .length = 33, .width = 16, .documents = true},
       // The gated smear: whole runs and their ends, one position, idle lanes, no bigrams, a padded
-      // width; windows of a lane, of several, and the largest.
+      // width; windows of one lane, of several, and the largest.
       {.batch = 3, .length = 160, .width = 512, .bigram = false, .window = 12},
       {.batch = 2, .length = 77, .width = 768, .window = 1},
       {.batch = 4, .length = 1, .width = 512, .window = 12},
@@ -128,7 +128,8 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       if (!right.defined()) return;
       EXPECT_TRUE(test::is_close(of_gpu.cpu(), right, rtol, atol)) << name;
     };
-    // The table's gradient sums rounded rows, some `batch·length/50` of size one; the BOS's more.
+    // The table's gradient is a sum of about `batch·length/50` rounded rows of size one, more for
+    // BOS.
     const auto terms =
         static_cast<double>(shape.batch * shape.length / (shape.window > 0 ? 3 : 10) + 5);
     expect_close(found.y, exact.y, rounding, 4 * 0.5 * rounding, "y");
@@ -158,62 +159,62 @@ TEST_P(TokenEmbeddingGpu, UnsupportedWidthsRunAsTheReference) {
 TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsAreComputed) {
   const Inputs inputs({.batch = 2, .length = 50, .width = 512}, GetParam());
   const auto all = inputs.run(test::kGpu, GetParam());
-  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu),
-                    .ids_bt = inputs.ids.to(test::kGpu),
-                    .bigram_btd = inputs.bigram.to(test::kGpu),
-                    .bigram_scale = inputs.scale.to(test::kGpu),
-                    .smear_gate_d = inputs.gate.to(test::kGpu)};
-  of.smear_gate_d.set_requires_grad(true);
-  const auto gate = torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d},
+  TokenEmbedding embedding{.table_vd = inputs.table.to(test::kGpu),
+                           .ids_bt = inputs.ids.to(test::kGpu),
+                           .bigram_btd = inputs.bigram.to(test::kGpu),
+                           .bigram_scale = inputs.scale.to(test::kGpu),
+                           .smear_gate_d = inputs.gate.to(test::kGpu)};
+  embedding.smear_gate_d.set_requires_grad(true);
+  const auto gate = torch::autograd::grad({token_embedding(embedding)}, {embedding.smear_gate_d},
                                           {inputs.dy.to(test::kGpu)})[0];
   EXPECT_TRUE(at::equal(gate, all.d_gate));
-  of.smear_gate_d.set_requires_grad(false);
-  of.bigram_btd.set_requires_grad(true);
-  const auto bigram =
-      torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {inputs.dy.to(test::kGpu)})[0];
+  embedding.smear_gate_d.set_requires_grad(false);
+  embedding.bigram_btd.set_requires_grad(true);
+  const auto bigram = torch::autograd::grad({token_embedding(embedding)}, {embedding.bigram_btd},
+                                            {inputs.dy.to(test::kGpu)})[0];
   EXPECT_TRUE(at::equal(bigram, all.d_bigram));
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(token_embedding(of), all.y));
+  EXPECT_TRUE(at::equal(token_embedding(embedding), all.y));
 }
 
 TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsOfAGatedSmearAreComputed) {
   const Inputs inputs({.batch = 2, .length = 50, .width = 512, .window = 12}, GetParam());
   const auto all = inputs.run(test::kGpu, GetParam());
-  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu),
-                    .ids_bt = inputs.ids.to(test::kGpu),
-                    .bigram_btd = inputs.bigram.to(test::kGpu),
-                    .bigram_scale = inputs.scale.to(test::kGpu),
-                    .smear_gate_d = {}};
-  of.gated_smear = {inputs.weight.to(test::kGpu), inputs.lambda.to(test::kGpu), kBos};
-  for (const auto& [input, expected] : {std::pair{&of.gated_smear.weight_1w, all.d_weight},
-                                        {&of.gated_smear.lambda_1, all.d_lambda},
-                                        {&of.bigram_scale, all.d_scale}}) {
+  TokenEmbedding embedding{.table_vd = inputs.table.to(test::kGpu),
+                           .ids_bt = inputs.ids.to(test::kGpu),
+                           .bigram_btd = inputs.bigram.to(test::kGpu),
+                           .bigram_scale = inputs.scale.to(test::kGpu),
+                           .smear_gate_d = {}};
+  embedding.gated_smear = {inputs.weight.to(test::kGpu), inputs.lambda.to(test::kGpu), kBos};
+  for (const auto& [input, expected] : {std::pair{&embedding.gated_smear.weight_1w, all.d_weight},
+                                        {&embedding.gated_smear.lambda_1, all.d_lambda},
+                                        {&embedding.bigram_scale, all.d_scale}}) {
     input->set_requires_grad(true);
-    const auto found =
-        torch::autograd::grad({token_embedding(of)}, {*input}, {inputs.dy.to(test::kGpu)})[0];
+    const auto found = torch::autograd::grad({token_embedding(embedding)}, {*input},
+                                             {inputs.dy.to(test::kGpu)})[0];
     EXPECT_TRUE(at::equal(found, expected));
     input->set_requires_grad(false);
   }
 }
 
 TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
-  for (const std::int64_t width : {512, 2048}) {  // by the kernel and the reference
+  for (const std::int64_t width : {512, 2048}) {  // the kernel, then the reference
     const Inputs inputs({.batch = 3, .length = 100, .width = width}, GetParam());
     const auto dy = inputs.dy.to(test::kGpu);
-    TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
-                      .ids_bt = inputs.ids.to(test::kGpu),
-                      .bigram_btd = inputs.bigram.to(test::kGpu),
-                      .bigram_scale = inputs.scale.to(test::kGpu),
-                      .smear_gate_d = inputs.gate.to(test::kGpu)};
-    token_embedding(of).backward(dy);
+    TokenEmbedding embedding{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
+                             .ids_bt = inputs.ids.to(test::kGpu),
+                             .bigram_btd = inputs.bigram.to(test::kGpu),
+                             .bigram_scale = inputs.scale.to(test::kGpu),
+                             .smear_gate_d = inputs.gate.to(test::kGpu)};
+    token_embedding(embedding).backward(dy);
     const auto sum = at::ones({60, width}, test::kGpu);
     auto expected = sum.clone();
-    // As the leaf has it, which rounds it to its dtype.
-    expected.slice(0, 0, 50).add_(of.table_vd.grad(), 2);
-    of.table_vd = of.table_vd.detach().set_requires_grad(true);
-    of.table_gradient_vd = sum;
-    for (int i = 0; i < 2; ++i) token_embedding(of).backward(dy);
-    EXPECT_FALSE(of.table_vd.grad().defined());
+    // The leaf's gradient is rounded to its dtype.
+    expected.slice(0, 0, 50).add_(embedding.table_vd.grad(), 2);
+    embedding.table_vd = embedding.table_vd.detach().set_requires_grad(true);
+    embedding.table_gradient_vd = sum;
+    for (int i = 0; i < 2; ++i) token_embedding(embedding).backward(dy);
+    EXPECT_FALSE(embedding.table_vd.grad().defined());
     const double rounding = GetParam() == at::kFloat  ? 0x1p-20
                             : GetParam() == at::kHalf ? 0x1p-10
                                                       : 0x1p-7;
@@ -221,8 +222,8 @@ TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
   }
 }
 
-// At the beginning of a document as at the beginning of a row, whatever came before: of both kinds
-// of smear.
+// The beginning of a document behaves like the beginning of a row, whatever precedes it, for both
+// kinds of smear.
 TEST_P(TokenEmbeddingGpu, ADocumentIsWhatItIsAlone) {
   for (const std::int64_t window : {0, 12}) {
     Inputs inputs({.batch = 1, .length = 48, .width = 512, .bigram = false, .window = window},
@@ -241,7 +242,7 @@ TEST_P(TokenEmbeddingGpu, ADocumentIsWhatItIsAlone) {
       EXPECT_TRUE(at::equal(alone.y, whole.y.slice(1, begin, end))) << window << ", " << begin;
       d_table += alone.d_table;
     }
-    // Sums of some 45 rounded rows.
+    // Sums of about 45 rounded rows.
     const double rounding = GetParam() == at::kFloat  ? 0x1p-18
                             : GetParam() == at::kHalf ? 0x1p-7
                                                       : 0x1p-4;

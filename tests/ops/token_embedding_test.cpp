@@ -61,27 +61,28 @@ TEST(TokenEmbedding, GradientIsRightWithAndWithoutItsParts) {
 TEST(TokenEmbedding, SmearsWithinDocuments) {
   const auto table = test::normal({6, 3}, 1), gate = test::normal({3}, 2);
   const auto ids = test::integers({2, 4}, 6, 3);
-  TokenEmbedding of{
+  TokenEmbedding embedding{
       .table_vd = table, .ids_bt = ids, .bigram_btd = {}, .bigram_scale = {}, .smear_gate_d = gate};
   const auto begins = test::tensor_of({0, 0, 0, 1, 0, 1, 0, 0}, {2, 4}, at::kBool);
-  of.document_ends_bt = documents_in(begins, at::kCPU).ends;
-  const auto expected = smear(rms_norm(at::embedding(table, ids)), gate, of.document_ends_bt);
-  EXPECT_TRUE(test::is_close(token_embedding(of), expected, 1e-13, 1e-15));
+  embedding.document_ends_bt = documents_in(begins, at::kCPU).ends;
+  const auto expected =
+      smear(rms_norm(at::embedding(table, ids)), gate, embedding.document_ends_bt);
+  EXPECT_TRUE(test::is_close(token_embedding(embedding), expected, 1e-13, 1e-15));
 }
 
 TEST(TokenEmbedding, AGatedSmearComesBeforeTheNorm) {
   const auto table = test::normal({6, 3}, 1), bigram = test::normal({2, 4, 3}, 2);
   const auto weight = test::normal({1, 2}, 3), lambda = test::normal({1}, 4);
   const auto ids = test::integers({2, 4}, 6, 5);
-  TokenEmbedding of{.table_vd = table,
-                    .ids_bt = ids,
-                    .bigram_btd = bigram,
-                    .bigram_scale = test::tensor_of({0.7}, {}),
-                    .smear_gate_d = {}};
-  of.gated_smear = {weight, lambda, /*bos_id=*/2};
+  TokenEmbedding embedding{.table_vd = table,
+                           .ids_bt = ids,
+                           .bigram_btd = bigram,
+                           .bigram_scale = test::tensor_of({0.7}, {}),
+                           .smear_gate_d = {}};
+  embedding.gated_smear = {weight, lambda, /*bos_id=*/2};
   const auto sum = at::embedding(table, ids) + 0.7 * bigram;
-  const auto expected = rms_norm(gated_smear(sum, ids, of.gated_smear));
-  EXPECT_TRUE(test::is_close(token_embedding(of), expected, 1e-13, 1e-15));
+  const auto expected = rms_norm(gated_smear(sum, ids, embedding.gated_smear));
+  EXPECT_TRUE(test::is_close(token_embedding(embedding), expected, 1e-13, 1e-15));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The kernels of ops/attention/xsa.h against the reference in fp64 on the CPU.
+// Tests the kernels of ops/attention/xsa.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/attention/xsa.h"
@@ -23,10 +23,10 @@ struct Inputs {
   // packed_v has one head more than v, which is a view into it as in the model.
   at::Tensor y, packed_v, d_out;
 
-  Inputs(const Shape& of, at::ScalarType dtype)
-      : y(test::normal({2, of.tokens, of.heads, of.head_dim}, 1, dtype)),
-        packed_v(test::normal({2, of.tokens, of.kv_heads + 1, of.head_dim}, 2, dtype)),
-        d_out(test::normal({2, of.tokens, of.heads, of.head_dim}, 3, dtype)) {}
+  Inputs(const Shape& shape, at::ScalarType dtype)
+      : y(test::normal({2, shape.tokens, shape.heads, shape.head_dim}, 1, dtype)),
+        packed_v(test::normal({2, shape.tokens, shape.kv_heads + 1, shape.head_dim}, 2, dtype)),
+        d_out(test::normal({2, shape.tokens, shape.heads, shape.head_dim}, 3, dtype)) {}
 
   Results run(at::Device device, at::ScalarType dtype) const {
     const auto leaf = y.to(device, dtype).detach().set_requires_grad(true);
@@ -48,11 +48,11 @@ void expect_equal(const Results& found, const Results& expected) {
 
 TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
-  // One rounding of the output, and before a hundred in fp32 of terms of size four.
+  // One rounding of the output, and about a hundred fp32 roundings of terms of size four.
   const double rounding = dtype == at::kFloat ? 0x1p-23 : dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
   constexpr double kTermsError = 100 * 4 * 0x1p-24;
   const Shape shapes[] = {
-      // The record's and the speedrun's.
+      // The record's and the speedrun's shapes.
       {.tokens = 160, .heads = 8, .kv_heads = 4, .head_dim = 64},
       {.tokens = 77, .heads = 6, .kv_heads = 6, .head_dim = 128},
       // Idle lanes and heads.
@@ -66,7 +66,7 @@ TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
   for (const auto& shape : shapes) {
     SCOPED_TRACE(testing::Message() << shape.heads << " heads of " << shape.head_dim);
     Inputs inputs(shape, dtype);
-    inputs.packed_v.select(1, 0).zero_();  // a value of zero changes nothing and has no gradient
+    inputs.packed_v.select(1, 0).zero_();  // a zero value changes nothing and gets no gradient
     const auto found = inputs.run(test::kGpu, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     for (const auto& tensor : {found.out, found.dy, found.dv}) {
       EXPECT_EQ(tensor.scalar_type(), dtype);

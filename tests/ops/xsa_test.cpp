@@ -13,7 +13,7 @@ TEST(ExclusiveAttention, RemovesThePartAlongTheOwnValue) {
   for (std::int64_t head = 0; head < kHeads; ++head) {
     const auto own = v.select(2, head * kKvHeads / kHeads), before = y.select(2, head),
                after = out.select(2, head);
-    // Orthogonal to the value, and nothing else changed: what was removed is parallel to it.
+    // The result is orthogonal to the value, and the removed part is parallel to it.
     EXPECT_TRUE(test::is_close((after * own).sum(-1), at::zeros({2, 3}, at::kDouble), 0, 1e-13));
     const auto share = (before * own).sum(-1, true) / (own * own).sum(-1, true);
     EXPECT_TRUE(test::is_close(before - after, share * own, 1e-12, 1e-13));
@@ -34,7 +34,8 @@ TEST(ExclusiveAttention, ScalingTheValueChangesNothing) {
 TEST(ExclusiveAttention, GradientIsRight) {
   const auto y = test::normal({1, 3, 4, 3}, 6), v = test::normal({1, 3, 2, 3}, 7);
   EXPECT_TRUE(test::gradient_is_right(
-      [](const auto& of, const auto& by) { return exclusive_attention(of, by); }, y, v));
+      [](const auto& attended, const auto& value) { return exclusive_attention(attended, value); },
+      y, v));
 }
 
 }  // namespace

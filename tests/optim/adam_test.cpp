@@ -31,18 +31,19 @@ class AdamAlone {
 TEST(Adam, GivesTheReferenceValues) {
   const auto reference = test::record_43();
   for (const auto& [name, multiplier] : {std::pair{"table", 75.0}, {"scalars", 5.0}}) {
-    const auto of = [&, name = std::string(name)](const char* what, int step) {
+    const auto value_of = [&, name = std::string(name)](const char* what, int step) {
       return reference.at("adam." + name + "." + what + std::to_string(step));
     };
-    const auto parameter = of("p", 0).clone().set_requires_grad(true);
+    const auto parameter = value_of("p", 0).clone().set_requires_grad(true);
     auto options = kOptions;
     options.lr = 0.008 * multiplier;
     options.weight_decay = 0;
     AdamAlone adam({{"w", parameter}}, options);
     for (int step = 1; step <= 3; ++step) {
-      adam.step(test::scalars(1), {of("g", step)});
+      adam.step(test::scalars(1), {value_of("g", step)});
       // fp32, of steps of up to 0.6.
-      EXPECT_TRUE(test::is_close(parameter, of("p", step), 0, 1e-6)) << name << " step " << step;
+      EXPECT_TRUE(test::is_close(parameter, value_of("p", step), 0, 1e-6))
+          << name << " step " << step;
     }
   }
 }

@@ -78,17 +78,17 @@ TEST(NorMuon, GivesTheReferenceValuesOfEveryShapeInItsTransposeToo) {
   for (const auto& [name, multiplier, matrices] : cases) {
     for (const bool transposed : {false, true}) {
       if (transposed && matrices > 1) continue;  // the means of square ones are by column
-      const auto of = [&, name = name, matrices = matrices](const std::string& what) {
+      const auto value_of = [&, name = name, matrices = matrices](const std::string& what) {
         const auto& stored = reference.at("normuon." + name + "." + what);
         const auto bank = stored.view({matrices, stored.size(0), -1});
         return transposed ? bank.mT().contiguous() : bank;
       };
-      const auto bank = of("p0").clone().set_requires_grad(true);
+      const auto bank = value_of("p0").clone().set_requires_grad(true);
       Alone<NorMuon> rule(table_of({{"bank", bank}}, multiplier), options_of(true), kBeta2);
       for (const auto& [step, mu] : {std::pair{"1", 0.85}, {"2", 0.95}}) {
-        rule.step(test::scalars(1, mu), {of(std::string("g") + step)});
+        rule.step(test::scalars(1, mu), {value_of(std::string("g") + step)});
         // fp32, amplified by the iteration where a singular value is small, times the rate.
-        EXPECT_TRUE(test::is_close(bank, of(std::string("p") + step), 0, 3e-6))
+        EXPECT_TRUE(test::is_close(bank, value_of(std::string("p") + step), 0, 3e-6))
             << name << " step " << step << (transposed ? " transposed" : "");
       }
     }

@@ -102,16 +102,16 @@ TEST_P(LastRecordInit, EqualsPythons) {
   auto table = test::make_parameters(config, at::kFloat, at::kCPU);
   test::initialize(table, config, expected.at("seed"));
   EXPECT_EQ(table.element_count(), expected.at("parameters").get<std::int64_t>());
-  for (const auto& [name, of] : expected.at("tensors").items()) {
+  for (const auto& [name, reference] : expected.at("tensors").items()) {
     SCOPED_TRACE(name);
     const auto value = table.find(name);
     ASSERT_TRUE(value.defined());
-    EXPECT_EQ(value.sizes().vec(), of.at("shape").get<std::vector<std::int64_t>>());
+    EXPECT_EQ(value.sizes().vec(), reference.at("shape").get<std::vector<std::int64_t>>());
     const auto fine = value.detach().to(at::kDouble).flatten();
     // A QR may round each element's last bits differently.
-    EXPECT_NEAR(fine.sum().item<double>(), of.at("sum").get<double>(), 1e-3);
-    EXPECT_NEAR(fine.abs().sum().item<double>(), of.at("abs_sum").get<double>(), 1e-2);
-    const auto first = of.at("first").get<std::vector<double>>();
+    EXPECT_NEAR(fine.sum().item<double>(), reference.at("sum").get<double>(), 1e-3);
+    EXPECT_NEAR(fine.abs().sum().item<double>(), reference.at("abs_sum").get<double>(), 1e-2);
+    const auto first = reference.at("first").get<std::vector<double>>();
     for (std::size_t i = 0; i < first.size(); ++i)
       EXPECT_NEAR(fine[static_cast<std::int64_t>(i)].item<double>(), first[i], 1e-5) << i;
   }

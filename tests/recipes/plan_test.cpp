@@ -147,11 +147,11 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
     // What visits share.
     std::set<std::int64_t> shared;
     for (const auto& stage : plan.stages) {
-      for (const auto& [of, lanes, scale] :
+      for (const auto& [skip, lanes, scale] :
            stage.pass.visits | std::views::transform([](const Visit& v) {
              return std::tuple(v.skip, v.lanes, v.value_scale);
            }))
-        for (const auto id : {of.weights, of.gates, lanes.residual, lanes.post, scale})
+        for (const auto id : {skip.weights, skip.gates, lanes.residual, lanes.post, scale})
           if (id) shared.insert(id.row);
     }
     for (const auto row : shared) ++count[row];

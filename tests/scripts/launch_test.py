@@ -21,8 +21,8 @@ import os, pathlib, signal, sys, time
 rank, folder = int(os.environ["OMPI_COMM_WORLD_RANK"]), pathlib.Path(os.environ["RECORD"])
 end = time.monotonic() + 60
 
-def record(of):
-    path = folder / str(of)
+def record(number):
+    path = folder / str(number)
     return path.read_text().splitlines() if path.exists() else []
 
 def wait_until(done):

@@ -69,9 +69,9 @@ class RandomCaseOps : public testing::Test {
     return made;
   }
   // Places between the characters of a text.
-  std::size_t cut(std::string_view of) {
-    auto at = random() % (of.size() + 1);
-    while (at < of.size() && continues_utf8_character(of[at])) ++at;
+  std::size_t cut(std::string_view bytes) {
+    auto at = random() % (bytes.size() + 1);
+    while (at < bytes.size() && continues_utf8_character(bytes[at])) ++at;
     return at;
   }
 

@@ -31,8 +31,8 @@ class RunStateTest : public testing::Test {
   }
 
   RunState make_state() { return make_state(settings, rank); }
-  RunState make_state(const Settings& of, test::TrainingRank& trained) {
-    return {of,
+  RunState make_state(const Settings& run_settings, test::TrainingRank& trained) {
+    return {run_settings,
             at::kCPU,
             alone,
             trained.model().plan(),

@@ -134,11 +134,12 @@ struct Part {
   Element values[kBlockM * columns];
 
   template <typename Visit>
-  void for_each(const GemmProblem& of, int row, int column, Visit visit) {
-    const auto rows = is_transposed<Element> ? fp8_interleaved(of.m) : of.m;
+  void for_each(const GemmProblem& problem, int row, int column, Visit visit) {
+    const auto rows = is_transposed<Element> ? fp8_interleaved(problem.m) : problem.m;
     for (int r = 0; r < kBlockM; ++r)
       for (int c = 0; c < columns; ++c)
-        visit(values[r * columns + c], row + r, column + c, row + r < rows && column + c < of.n);
+        visit(values[r * columns + c], row + r, column + c,
+              row + r < rows && column + c < problem.n);
   }
 };
 
