@@ -10,8 +10,8 @@
 
 namespace tg::test {
 
-// Returns once that thread of this process sleeps, in a wait that another one has to end, or is
-// gone.
+// Returns when that thread of this process sleeps in a wait that another thread must end, or has
+// exited.
 inline void wait_until_asleep(::pid_t thread) {
   std::string line;
   do {

@@ -11,7 +11,7 @@
 namespace tg {
 namespace {
 
-// A file system with these files.
+// A file system that contains these files.
 class Cgroups : public ::testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -45,7 +45,7 @@ TEST_F(Cgroups, AreLimitedByThoseAroundThem) {
                    {"sys/fs/cgroup/slice/job/cpu.max", "800000 100000"},
                    {"sys/fs/cgroup/slice/cpu.max", "300000 100000"}}),
             3);
-  // A container's: the path is the host's, and what is mounted is its own group.
+  // In a container the path is the host's, and the mounted root is the container's own group.
   EXPECT_EQ(
       cores({{"proc/self/cgroup", "0::/docker/1234"}, {"sys/fs/cgroup/cpu.max", "200000 100000"}}),
       2);

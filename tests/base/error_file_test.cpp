@@ -26,7 +26,7 @@ class ErrorFileTest : public testing::Test {
     std::ifstream file(path_);
     return nlohmann::json::parse(file).at("message");
   }
-  // Seconds from now to the time that the file gives.
+  // Seconds from now to the time in the file.
   double delay() const {
     const std::string text = message()["extraInfo"]["timestamp"];
     return std::difftime(std::stol(text), std::time(nullptr));

@@ -12,12 +12,12 @@ TEST(Shown, EscapesWhatATerminalObeysAndLeavesAllOtherText) {
   EXPECT_EQ(escaped(readable, readable.size()), readable);
   EXPECT_EQ(escaped("\x1b[2J\x07\r\n\t\x7f"), "\\x1b[2J\\x07\\x0d\\x0a\\x09\\x7f");
   EXPECT_EQ(escaped(std::string_view("\0a", 2)), "\\x00a");
-  // C1 has ESC [ as one character, as UTF-8 or, on a terminal of eight bits, as one byte.
+  // C1 has ESC [ as a single character: in UTF-8, or on an 8-bit terminal as one byte.
   EXPECT_EQ(escaped("\u009b2J\x9b"), "\\u009b2J\\x9b");
   EXPECT_EQ(escaped("\u0080\u00a0"), "\\u0080\u00a0");
   EXPECT_EQ(escaped("a\u202egnp.exe\u2066\u200f\u061c\u2028"),
             "a\\u202egnp.exe\\u2066\\u200f\\u061c\\u2028");
-  EXPECT_EQ(escaped("\xc3(\xe2\x98"), "\\xc3(\\xe2\\x98");  // no UTF-8, cut
+  EXPECT_EQ(escaped("\xc3(\xe2\x98"), "\\xc3(\\xe2\\x98");  // not UTF-8; truncated
 }
 
 TEST(Shown, EscapingTwiceChangesNothingMore) {

@@ -1,4 +1,4 @@
-// docs/faults.md and base/error.h list the same exit codes.
+// Checks that docs/faults.md and base/error.h list the same exit codes.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@ std::string text_of(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The first group of every match.
+// Returns the first group of every match.
 std::set<std::string> matches(const std::string& text, const char* pattern) {
   const std::regex regex(pattern);
   std::set<std::string> found;

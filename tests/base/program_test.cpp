@@ -20,7 +20,7 @@ struct Hangs {
   ~Hangs() { std::this_thread::sleep_for(std::chrono::hours(1)); }
 };
 
-// Gtest runs suites of this name first, when there are no other threads yet that a fork would lose.
+// GTest runs suites of this name first, before there are other threads, which a fork would lose.
 class ProgramDeathTest : public testing::Test {};
 
 TEST_F(ProgramDeathTest, AnErrorEndsItWithItsLineAndCodeAndRunsNoDestructor) {

@@ -9,7 +9,7 @@ namespace {
 
 TEST(Progress, GoesToTheInnermostListenerOfItsThread) {
   std::int64_t outer = 0, inner = 0;
-  report_progress(1);  // to nobody
+  report_progress(1);  // without a receiver
   {
     const ProgressListener first([&](std::int64_t amount) { outer += amount; });
     report_progress(10);

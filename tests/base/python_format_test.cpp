@@ -5,7 +5,7 @@
 namespace tg {
 namespace {
 
-// The expected strings are what CPython 3.11's repr() prints.
+// The expected strings are the output of CPython 3.11's repr().
 TEST(PythonFormat, FloatsReadAsPythonPrintsThem) {
   EXPECT_EQ(py_repr(0.0), "0.0");
   EXPECT_EQ(py_repr(0.025), "0.025");

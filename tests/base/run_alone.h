@@ -6,7 +6,8 @@
 
 namespace tg::test {
 
-// Gtest catches what a test throws; on a thread of its own a program is as alone as under main().
+// Runs `program` on its own thread, since GTest catches exceptions that reach it: uncaught
+// exceptions then end the process as under main().
 inline void run_alone(const std::function<void()>& program) {
   std::thread([&] { run_program(program); }).join();
 }

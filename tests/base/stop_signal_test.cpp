@@ -10,7 +10,7 @@
 namespace tg {
 namespace {
 
-// In a process of its own, since handlers stay.
+// Runs in a separate process, since handlers stay installed.
 template <class Action>
 void in_child(int exit_code, Action action) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -52,7 +52,7 @@ TEST(StopSignal, AHangUpThatIsIgnoredStaysIgnored) {
       testing::ExitedWithCode(0), "");
 }
 
-// Bytes between processes.
+// Passes bytes between processes.
 class Pipe {
  public:
   Pipe() { EXPECT_EQ(::pipe(ends_.data()), 0); }
@@ -60,7 +60,7 @@ class Pipe {
     const char byte = static_cast<char>(what);
     return ::write(ends_[1], &byte, 1) == 1;
   }
-  // -1: nobody is left who could send.
+  // Returns -1 if no sender is left.
   int receive() const {
     ::close(ends_[1]);
     char byte = 0;
@@ -75,7 +75,7 @@ TEST(StopSignal, TheEndOfTheParentIsAHangUpAlsoWhereThoseAreIgnored) {
   const Pipe watches, found;
   if (::fork() == 0) {
     if (::fork() == 0) {
-      ::alarm(60);  // fails instead of waiting for ever
+      ::alarm(60);  // fails instead of waiting forever
       ::signal(SIGHUP, SIG_IGN);
       catch_stop_signals();
       stop_with_parent();
@@ -83,7 +83,7 @@ TEST(StopSignal, TheEndOfTheParentIsAHangUpAlsoWhereThoseAreIgnored) {
       while (stop_signal() == 0) ::usleep(1000);
       std::_Exit(found.send(stop_signal()) ? 0 : 1);
     }
-    std::_Exit(watches.receive());  // the parent ends once it is watched
+    std::_Exit(watches.receive());  // the parent exits once it is watched
   }
   EXPECT_EQ(found.receive(), SIGHUP);
 }

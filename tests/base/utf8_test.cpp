@@ -18,7 +18,7 @@ TEST(Utf8, AcceptsExactlyTheWellFormedSequences) {
   }
 }
 
-// What take_utf8() returns for each of these parts, fed one after another.
+// Returns what take_utf8() returns for each part, fed one after another.
 std::vector<std::string> taken(const std::vector<std::string>& parts) {
   std::vector<std::string> texts;
   std::string waiting;

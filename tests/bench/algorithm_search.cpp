@@ -15,11 +15,12 @@ namespace tg {
 
 namespace {
 
-constexpr int kAlgorithms = 40;  // asked of the heuristic
+constexpr int kAlgorithms = 40;  // requested from the heuristic
 constexpr std::size_t kKept = 3;
-// Ten times L2, which would otherwise keep what the launch before has used.
+// Ten times the L2 size, so that no launch finds the previous launch's operands in L2.
 constexpr std::int64_t kRotatedBytes = 512 << 20;
-// Shares of the time: to bring the GPU to its power limit, and at most for the short timings.
+// Fractions of the time: to bring the GPU to its power limit, and the maximum for the short
+// timings.
 constexpr double kWarmShare = 0.05, kShortShare = 0.375;
 constexpr int kShortLaunches = 10, kTurns = 2;
 constexpr double kGraphMs = 20;
@@ -92,7 +93,7 @@ void AlgorithmSearch::time_algorithms() {
     if (found == algorithms_.end()) algorithms_.push_back(choice);
   }
   short_ms_.assign(algorithms_.size(), kNever);
-  // LibTorch's first, since the time may not suffice for all.
+  // LibTorch's algorithm is timed first, because the time may not suffice for all.
   std::vector<std::size_t> order(algorithms_.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_partition(order.begin(), order.end(),
@@ -131,7 +132,7 @@ void AlgorithmSearch::keep_best() {
   };
   const auto expected = gemm_.call(with_out(start_.clone()));
   for (const auto i : order) {
-    // What is not written stays NaN.
+    // Elements that the GEMM does not write stay NaN.
     const auto out = gemm_.problem().accumulates
                          ? start_.clone()
                          : at::full_like(start_, std::numeric_limits<float>::quiet_NaN());
@@ -143,16 +144,17 @@ void AlgorithmSearch::keep_best() {
   }
 }
 
-// Tolerance for the whole matrix, of two orders of summation. bf16 is rounded by up to 2^-9; sums
-// in fp32 differ by far less, but FP8's tensor cores keep 14 bits, within a block of k or over all
-// k.
+// The bound on the error of the whole matrix between two orders of summation. bf16 rounds by up to
+// 2^-9; fp32 accumulation differs by far less, but FP8's tensor cores keep 14 bits, within a block
+// of k or over all k.
 bool AlgorithmSearch::agrees(double error) const {
   const auto p = gemm_.problem();
   const double bound = p.fast ? 0x1p-6 : p.out_dtype == at::kBFloat16 ? 0x1p-8 : 0x1p-10;
-  return error < bound;  // not so for NaN
+  return error < bound;  // false for NaN
 }
 
-// As CUDA graphs, as in a step: FP8's calls take the host longer than the GPU.
+// Times CUDA graphs, as in a training step: launching FP8 calls takes the host longer than the GPU
+// runs.
 void AlgorithmSearch::time_on_end() {
   const double left = std::max(1 - kWarmShare - kShortShare, 1 - watch_.seconds() / seconds_);
   const double slice_ms =
@@ -171,7 +173,7 @@ void AlgorithmSearch::time_on_end() {
   for (int turn = 0; turn < kTurns; ++turn) {
     for (auto& contender : contenders_) {
       const Launch replay = [&](std::size_t) { contender.graph->replay(0); };
-      // A third of the slice, in which the clock settles.
+      // A third of the slice is untimed warm-up, until the clock is stable.
       const double graph_ms = contender.short_ms * contender.graph_launches;
       const int untimed = std::max(1, static_cast<int>(slice_ms / 3 / graph_ms));
       for (int i = 0; i < untimed; ++i) replay(0);

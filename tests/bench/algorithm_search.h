@@ -1,5 +1,5 @@
 #pragma once
-// What cublasLt's algorithms would bring a GEMM, beside what the operations call today.
+// Searches cublasLt's algorithms for a GEMM and compares them with what the operations call today.
 #include <ATen/ATen.h>
 
 #include <chrono>
@@ -25,20 +25,21 @@ class Stopwatch {
 
 struct BestGemm {
   const TrainingGemm* gemm;
-  double today_ms, best_ms;  // best_ms: of an algorithm that agrees with today's call, or of that
+  double today_ms,
+      best_ms;  // best_ms: of the fastest call, among today's and the algorithms that agree with it
 };
 
-// On the current GPU, whose stream must not be the default one.
+// Runs on the current GPU, whose current stream must not be the default stream.
 class AlgorithmSearch {
  public:
-  // Takes about so many seconds from here on.
+  // `seconds`: the approximate time budget, which starts here.
   AlgorithmSearch(const TrainingGemm& gemm, double seconds, const at::Tensor& workspace);
 
-  // Prints a line for today's call and one for each of the best algorithms.
+  // Prints one line for today's call and one for each of the best algorithms.
   BestGemm run();
 
  private:
-  using Launch = std::function<void(std::size_t)>;  // with the buffers of this number
+  using Launch = std::function<void(std::size_t)>;  // the argument is a buffer index
   struct Contender {
     Launch launch;
     double short_ms;
@@ -46,12 +47,12 @@ class AlgorithmSearch {
     double error = 0;                        // relative to today's result
     std::unique_ptr<GpuGraphs> graph{};
     int graph_launches = 0;
-    double ms = 0;  // of a launch, timed on end
+    double ms = 0;  // per launch, in back-to-back launches
   };
 
   static double mean_ms(const Launch& launch, std::size_t first, int count);
   Launch launch_of(const LtAlgorithm& algorithm) const;
-  // LibTorch's limit for cublasLt, or for its cuBLAS handle: of what today's call uses.
+  // LibTorch's workspace limit for what today's call uses: cublasLt or its cuBLAS handle.
   std::size_t libtorch_workspace() const;
   bool agrees(double error) const;
 
@@ -68,11 +69,12 @@ class AlgorithmSearch {
   const at::Tensor& workspace_;
   const Stopwatch watch_;
   std::vector<GemmTensors> buffers_;
-  at::Tensor start_;  // an accumulator before any launch
+  at::Tensor start_;  // the accumulator's initial value
   std::unique_ptr<LtGemm> lt_;
-  std::vector<LtAlgorithm> algorithms_;  // the heuristic's; LibTorch's last if not among them
-  std::size_t libtorch_first_ = std::numeric_limits<std::size_t>::max();  // its index
-  std::vector<double> short_ms_;  // of algorithms_; kNever: refused or not tried
+  std::vector<LtAlgorithm>
+      algorithms_;  // from the heuristic; LibTorch's is appended if it is not among them
+  std::size_t libtorch_first_ = std::numeric_limits<std::size_t>::max();  // index in algorithms_
+  std::vector<double> short_ms_;  // one for each of algorithms_; kNever: rejected or not tried
   int tried_ = 0;
   std::vector<Contender> contenders_;  // today's call first
 };

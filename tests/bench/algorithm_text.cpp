@@ -14,7 +14,7 @@ struct EnumeratorName {
   std::uint32_t value;
   std::string_view name;
 };
-// Names of tiles, stages and cluster shapes, from cublasLt.h.
+// Names of tiles, stages and cluster shapes from cublasLt.h.
 constexpr EnumeratorName kNames[] = {
 #include "cublaslt_names.inc"
 };
@@ -26,7 +26,7 @@ std::string name_of(std::string_view kind, std::uint32_t value) {
   return found == std::end(kNames) ? fmt::format("id {}", value) : std::string(found->name);
 }
 
-// 0, which stands for the default, where the algorithm has no such attribute.
+// Returns 0, the default, if the algorithm lacks the attribute.
 template <class T>
 std::uint32_t attribute(const cublasLtMatmulAlgo_t& algo,
                         cublasLtMatmulAlgoConfigAttributes_t which) {

@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// Tile, stages, cluster, split-K and the other attributes.
+// Returns the tile, stages, cluster shape, split-K and other attributes as text.
 std::string text_of(const LtAlgorithm& algorithm);
 
 }  // namespace tg

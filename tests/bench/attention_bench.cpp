@@ -1,10 +1,10 @@
 // usage: attention_bench
 //
-// Attention of long rows of documents beside rows of 2,048 tokens, at record_1061's heads
-// (8 of 64 channels, 4 of keys) and 98,304 tokens, in bf16: milliseconds, and TFLOP/s of the pairs
-// of query and key that see each other, so that the ratio of two rows' TFLOP/s is the ratio of the
-// time for each visible pair. Documents are synthetic:documents', whose lengths are log-normal. On
-// a CPU rows are short and each runs once: a test that all of them work.
+// Compares attention over long rows of documents with rows of 2,048 tokens, with record_1061's
+// heads (8 query heads of 64 channels, 4 KV heads) and 98,304 tokens, in bf16. Prints milliseconds,
+// and TFLOP/s counted over the visible pairs of query and key only, so that TFLOP/s of two rows
+// compare the time per visible pair. The documents come from synthetic:documents, with log-normal
+// lengths. On a CPU the rows are short and each runs once, as a test.
 #include <fmt/format.h>
 
 #include "base/program.h"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kHeads = 8, kKvHeads = 4, kHeadDim = 64, kVocab = 8192, kBos = 1;
 
-// [count + 1] int32: of the generator's tokens, as the loader finds them.
+// Segment offsets [count + 1] int32 of the generator's tokens, as the loader computes them.
 std::vector<std::int32_t> segments_of(std::int64_t tokens, std::int64_t limit) {
   const SyntheticDocuments documents("train", kVocab, 1337, kBos);
   std::vector<std::uint16_t> ids(static_cast<std::size_t>(tokens));
@@ -38,7 +38,7 @@ struct Bench {
     return at::randn({rows, tokens / rows, heads, kHeadDim}, at::TensorOptions(device).dtype(dtype))
         .requires_grad_();
   }
-  // `pairs` of query and key that see each other, of each head.
+  // `pairs`: visible pairs of query and key per head.
   void row(const std::string& name, std::int64_t rows, double pairs,
            const AttentionOptions& options) {
     const double flops = 4.0 * kHeads * kHeadDim * pairs;
@@ -51,7 +51,8 @@ struct Bench {
     row(fmt::format("rows of {}", length), tokens / length,
         static_cast<double>(tokens) * static_cast<double>(length + 1) / 2, {});
   }
-  // One row of all tokens, in a batch with room for `capacity` segments, or for what it has.
+  // One row of all tokens, in a batch with room for `capacity` segments, by default exactly as many
+  // as it has.
   void documents_up_to(std::int64_t limit, std::int64_t capacity = 0) {
     auto starts = segments_of(tokens, limit);
     double pairs = 0;

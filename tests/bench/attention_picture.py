@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """usage: attention_picture.py > docs/documents.svg
 
-Which keys a query sees: arguments a row arguments tokens, arguments the documents in it, and arguments a window besides.
+Draws which keys a query sees in a row of tokens: with causal attention, within documents, and with a window.
 """
 from picture import svg, text
 
-DOCUMENTS = (5, 9, 4, 6)  # tokens; the first began in the row before
+DOCUMENTS = (5, 9, 4, 6)  # lengths in tokens; the first document began in the previous row
 LIMIT, WINDOW = 6, 3  # SEGMENT_LIMIT, ATTENTION_WINDOW
 CELL, TOP, LEFT, GAP = 10, 62, 34, 46
 TOKENS = sum(DOCUMENTS)
 
 
 def segment_starts(limit):
-    """Where the segment of each token begins."""
+    """Returns for each token the position at which its segment begins."""
     starts, at = [], 0
     for length in DOCUMENTS:
         starts += [at + i - i % limit for i in range(length)]
@@ -25,7 +25,7 @@ def document_of():
 
 
 def panel(left, title, settings, first_visible):
-    """first_visible: of each query, the first key that it sees."""
+    """first_visible: for each query, the first key that it sees."""
     yield text(left, 24, title)
     yield text(left, 40, settings, "faint")
     for token, document in enumerate(document_of()):

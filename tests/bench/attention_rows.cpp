@@ -5,7 +5,7 @@ namespace tg {
 
 void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
-  // Backward has five GEMMs, forward two.
+  // The backward pass has five GEMMs, the forward pass two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
   const auto left_by_projection =
       at::zeros({r.heads * hd / 64, b * t}, make.options.dtype(at::kFloat));
@@ -38,7 +38,7 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
                                              .x_gradient = std::make_shared<HeadGateGradient>()}})};
             });
 
-  // Some four in a row; FLOPs count the pairs that see each other.
+  // About four documents per row; FLOPs count visible pairs only.
   const auto documents =
       documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
   const double share = hidden_keys(documents.ends).logical_not().sum().item<double>() * 2 /

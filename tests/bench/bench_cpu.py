@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Time train_gpt and the PyTorch eager peer in turns on the CPU: the quickstart's model and shards.
+"""Time train_gpt and the PyTorch eager peer alternately on the CPU, with the quickstart's model and shards.
 
     bench_cpu.py [--orders] [--program build/train_gpt] [--rounds 3] [--steps 20] [--warmup 3]
 
-With --orders train_gpt alone, in the orders of tokens below, with attention across documents and
-without. Who goes first changes from round to round. Both read the same settings and tokens, start from the
-same SEED and use the same number of threads; both rewind their warm-up. Exit status 1 when the
-losses of a step differ by more than 1e-4.
+With --orders time only train_gpt, in the token orders below, with attention across documents and within them. The
+programs take turns at going first. Both read the same settings and tokens, start from the same SEED, use the same
+number of threads and undo their warm-up steps. Exit status 1 if the losses of a step differ by more than 1e-4.
 """
 import argparse
 import functools
@@ -21,7 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "quickstart.env"
 PEER = pathlib.Path(__file__).with_name("torch_compile_peer.py")
-TOLERANCE = 1e-4  # relative; other orders of summation move a loss by 1e-6 within 20 steps
+TOLERANCE = 1e-4  # relative; another order of summation changes a loss by 1e-6 within 20 steps
 
 
 def run(command, env):
@@ -31,7 +30,7 @@ def run(command, env):
     return done.stdout
 
 
-# A row of the documents order is a whole micro-batch, all of which attention sees if it may.
+# In the documents order a row is a whole micro-batch, over which attention spans unless limited to documents.
 ORDERS = {
     "stream": {"DOCUMENT_ATTENTION": 0},
     "stream, segments": {"DOCUMENT_ATTENTION": 1},
@@ -41,9 +40,9 @@ ORDERS = {
 
 
 def run_train_gpt(args, env, order={}):
-    """Losses and milliseconds of every step."""
+    """Returns the losses and milliseconds of all steps."""
     with tempfile.TemporaryDirectory(prefix="bench-cpu-") as folder:
-        # One short validation at the end is the least it does; it is not on the clock.
+        # One short validation at the end cannot be turned off; it is not timed.
         settings = {
             "ITERATIONS": args.steps,
             "WARMUP_STEPS": args.warmup,

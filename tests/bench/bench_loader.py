@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Time loader_bench and the DataLoader peers in turns on the same shards.
+"""Time loader_bench and the DataLoader peers alternately on the same shards.
 
     bench_loader.py [--program build/loader_bench] [--rounds 3] [--workers 1] [--queue 2] SHARD_FOLDER
 
-Who goes first changes from round to round. A report: the exit status says nothing about the times.
+The programs take turns at going first. The exit status does not depend on the times.
 """
 import argparse
 import json
@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PEER = pathlib.Path(__file__).with_name("loader_peer.py")
-GOAL_TIMES = 5  # as fast as the DataLoader of sequences
+GOAL_TIMES = 5  # required speed-up over the DataLoader of sequences
 GOAL_NEXT_US = 20
 ROWS = {
     "prefetch_tokens_per_s": "train_gpt, read ahead",
@@ -27,7 +27,7 @@ ROWS = {
 
 
 def run(command):
-    """The figures of one run: its last line."""
+    """Runs the command and returns the figures in its last line."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{command[0]} exited {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
@@ -48,7 +48,7 @@ def print_round(number, figures):
 
 def print_table(medians):
     ours = medians["prefetch_tokens_per_s"]
-    print(f"\n{'':28} {'M tokens/s':>10}  reading ahead is so many times as fast")
+    print(f"\n{'':28} {'M tokens/s':>10}  speed-up of reading ahead")
     for name, title in ROWS.items():
         print(f"{title:28} {medians[name] / 1e6:10.1f}  {ours / medians[name]:.2f}")
     for order, name in (("", "next()"), ("aligned_", "next(), aligned")):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What scripts/bench.sh left in FOLDER: RECIPE.{train_gpt,train_gpt_fp8}.ROUND.{jsonl,log,power} and
-RECIPE.peer.ROUND.{log,power}, and RECIPE.env, its settings.
+"""Reports on the files that scripts/bench.sh left in FOLDER: RECIPE.{train_gpt,train_gpt_fp8}.ROUND.{jsonl,log,power},
+RECIPE.peer.ROUND.{log,power} and the settings, RECIPE.env.
 
-    bench_report.py speed FOLDER    train_gpt beside torch.compile, and what their steps take of the GPU
-    bench_report.py phases FOLDER   where train_gpt's step goes, by its events
-    bench_report.py picture FOLDER [RECIPE PROGRAM MS ...]  as FOLDER/../speed.svg: times of a step and to
-                                    the first one; with a step's time of programs measured elsewhere
+    bench_report.py speed FOLDER    train_gpt compared with torch.compile, and the GPU's power per step
+    bench_report.py phases FOLDER   the phases of train_gpt's step, by its events
+    bench_report.py picture FOLDER [RECIPE PROGRAM MS ...]  writes FOLDER/../speed.svg: the time per step and to
+                                    the first step; with step times of programs measured elsewhere
 """
 import collections
 import json
@@ -20,13 +20,13 @@ from peer.settings import read_settings
 from power_log import PowerLog
 from train_run import SETTLED, TrainRun, settled_s
 
-# Dense bf16 FLOP/s of an H100 or H200; of another GPU, as the caller says.
+# Dense bf16 peak of an H100 or H200; the caller sets it for other GPUs.
 PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
 PROGRAMS = {"train_gpt": "train_gpt", "train_gpt_fp8": "train_gpt FP8=1", "peer": "torch.compile"}
 
 
 class PeerRun:
-    """What torch_compile_peer.py closes its log with, as a TrainRun has it."""
+    """The last line of torch_compile_peer.py's log, with the fields of a TrainRun."""
 
     def __init__(self, log):
         result = json.loads(log.read_text().splitlines()[-1])
@@ -36,7 +36,7 @@ class PeerRun:
 
 
 def read_runs(folder):
-    """{recipe: {program: runs}}, without the runs that failed."""
+    """Returns {recipe: {program: runs}}, without failed runs."""
     runs = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(pathlib.Path(folder).glob("*.*.*.log")):
         recipe, program, _ = path.name.split(".", 2)
@@ -53,7 +53,7 @@ def read_runs(folder):
 
 
 def flops_per_token(programs):
-    """As train_gpt counts them for the recipe, whose GEMMs all programs compute; NaN where it did not run."""
+    """Returns train_gpt's count for the recipe, which holds for all programs; NaN if train_gpt did not run."""
     return next((run.flops_per_token for runs in programs.values() for run in runs if isinstance(run, TrainRun)), math.nan)
 
 
@@ -62,7 +62,7 @@ def all_steps(runs):
 
 
 def mean_power(runs):
-    """Watts and MHz in the settled steps, None where the GPU does not tell."""
+    """Returns the mean watts and MHz in the settled steps; None if the GPU does not report them."""
     known = [run.power.between(run.settled_s, run.settled_s + sum(run.steps) / 1000) for run in runs]
     known = [power for power in known if power]
     return tuple(map(statistics.mean, zip(*known))) if known else None

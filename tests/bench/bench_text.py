@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Time make_shards on JSON lines and on their packed twins, in turns, with its peak memory.
+"""Time make_shards alternately on JSON lines and on the same files compressed, and measure its peak memory.
 
     bench_text.py [--program build/make_shards] [--tokenizer FILE] [--megabytes 1000] [--rounds 1]
                   [--formats zst,gz,xz] WORK_FOLDER
 
-Who goes first changes from round to round. A report: the exit status says nothing about the figures.
+The files take turns at going first. The exit status does not depend on the figures.
 """
 import argparse
 import hashlib
@@ -21,11 +21,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKERS = {"zst": ["zstd", "-q", "-f", "-k", "-3"], "gz": ["gzip", "-f", "-k", "-6"], "xz": ["xz", "-f", "-k", "-6"]}
-GOAL_RATE, GOAL_MEMORY = 0.8, 1.1  # of the unpacked file's
+GOAL_RATE, GOAL_MEMORY = 0.8, 1.1  # relative to the uncompressed file
 
 
 def write_lines(path, megabytes):
-    """Documents of some kilobytes in the words of this repository's pages, as frequent as there."""
+    """Documents of some kilobytes with words of this repository's pages, at the same frequencies."""
     words = " ".join(page.read_text() for page in sorted(ROOT.glob("docs/*.md"))).split(" ")
     draw = random.Random(1337)
     with open(path, "w") as file:
@@ -35,7 +35,7 @@ def write_lines(path, megabytes):
 
 
 def run(program, tokenizer, path, out):
-    """Seconds, seconds of CPU and peak MiB of one make_shards, which must write `out`."""
+    """Runs make_shards, which must write `out`; returns seconds, CPU seconds and peak MiB."""
     shutil.rmtree(out, ignore_errors=True)
     began = time.monotonic()
     child = subprocess.Popen([program, "--tokenizer", tokenizer, "--out", out, path], stdout=subprocess.DEVNULL)
@@ -51,7 +51,7 @@ def run(program, tokenizer, path, out):
 
 
 def peak_of(pid):
-    """KiB. Unlike wait4's maximum, without the maximum of the process that started it."""
+    """Returns the peak memory in KiB. wait4's maximum would include the parent process before exec."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmHWM:\s*(\d+) kB", status)
     return int(found[1]) if found else 0

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What checkpoints cost a run, and what a stop and a resume take.
+"""Measure the cost of checkpoints, and the time of a stop and a resume.
 
     checkpoint_cost.py [--program build/train_gpt] [--config configs/record.env] [--steps 60] [--every 10]
                        [--rounds 2] [--ranks 1] [FLAG ...]
 
-Trains on synthetic tokens, in turns without and with a checkpoint every --every steps, and compares the time of
-all steps after the first ten, and of those in which a checkpoint is copied. Then, with DETERMINISTIC=1, one run
-is left alone and a rank of another gets SIGUSR1 in the middle and is started again: are the losses the same bits, how long from the
-signal to the end, and from the launch to the next step? FLAGs go to every run. Exit status 1 where losses differ.
+Trains on synthetic tokens, alternately without and with a checkpoint every --every steps, and compares the time of all
+steps after the first ten and of the steps during which a checkpoint is copied. Then, with DETERMINISTIC=1, it
+compares an uninterrupted run with one that gets SIGUSR1 in the middle and is started again: whether the losses are
+bitwise equal, and the time from the signal to the exit and from the launch to the next step. FLAGs go to every run.
+Exit status 1 if losses differ.
 """
 import argparse
 import json
@@ -77,7 +78,7 @@ def compare_cost(runner, folder):
         saved = step_times(events)
         settled = [step for step in saved if step > SETTLED and step < options.steps]
         mean = [statistics.mean(times[step] for step in settled) for times in (plain, saved)]
-        # A step begins when the one before it has ended: the copies run under step s + 1.
+        # A step begins when the previous one has ended: the copies overlap with step s + 1.
         under = [saved[step] for step in settled if (step - 1) % options.every == 0]
         others = [saved[step] for step in settled if (step - 1) % options.every != 0]
         checkpoints = of_kind(events, "checkpoint")
@@ -88,7 +89,7 @@ def compare_cost(runner, folder):
 
 
 def interrupt(runner, folder):
-    """→ losses equal, seconds from the signal to the end, seconds from the launches to the first steps."""
+    """Returns whether the losses are equal, and the seconds from the signal to the exit and from each launch to the first step."""
     flags = ["--deterministic", 1, "--iterations", 30]
     calm = runner.run(folder / "calm", *flags)
     with runner.start(folder / "stopped", *flags) as process:
@@ -96,7 +97,7 @@ def interrupt(runner, folder):
             if line.startswith("step:12/"):
                 break
         told = time.monotonic()
-        os.kill(a_rank_of(process.pid), signal.SIGUSR1)  # not every mpirun passes it on
+        os.kill(a_rank_of(process.pid), signal.SIGUSR1)  # not every mpirun forwards it
         runner.finish(process, expected=75)
     stop_s = time.monotonic() - told
     resumed = runner.run(folder / "stopped", *flags)

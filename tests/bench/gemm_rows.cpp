@@ -53,7 +53,7 @@ void gemm_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
 
   const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);
   const auto head = matrix(r.vocab, r.dim);
-  // The fused head computes its gradients forward.
+  // The fused head computes its gradients in the forward pass.
   const bool fused = supports_fused_head(head.value, 30);
   timer.row("linear_cross_entropy",
             fused ? own_gemms(3 * head_flops, 0) : own_gemms(head_flops, 2 * head_flops),
@@ -94,7 +94,7 @@ void head_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int
     const auto head = test::fp8_weight(value);
     const Weight in_bf16{head.value, head.gradient};
     const auto x = make({tokens, dim});
-    // As the norm before the head leaves it.
+    // As the norm before the head writes it.
     const auto rounded = to_fp8(x.detach(), head.fp8.input);
     const Tensors inputs{x, make.ids({tokens}, columns)};
     const auto row = [&](const char* form, const Cost& cost, const Operation& run) {

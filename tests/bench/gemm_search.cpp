@@ -1,10 +1,10 @@
 // usage: gemm_search [--recipe NAME] [--dtype bf16|fp8] [--seconds S] [--total S]
 //
-// Whether cublasLt has a faster algorithm than the one that ops/gemm/algorithm_choice or LibTorch
-// takes, for each GEMM that a training step leaves to cuBLAS. Times what the operations call today,
-// then everything that cublasLt's heuristic offers with a large workspace; then today's call and
-// the best three in turns, on end, so that the power limit holds the clock as inside a step. Last,
-// what a step would gain. Needs a Hopper GPU that nothing else uses.
+// Searches for cublasLt algorithms that are faster than the one that ops/gemm/algorithm_choice or
+// LibTorch uses, for each GEMM that a training step leaves to cuBLAS. Times today's call, then
+// every algorithm of cublasLt's heuristic with a large workspace, then today's call and the best
+// three alternately in back-to-back launches, so that the power limit sets the clock as in a
+// training step. Finally prints the gain per step. Requires a Hopper GPU that nothing else uses.
 #include <ATen/cuda/CUDAContext.h>
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ cxxopts::Options declare_options() {
   return options;
 }
 
-// The option's value or "", checked against what it may be.
+// Returns the option's value, or "" if it is not given. Throws if it is not among `allowed`.
 std::string chosen(const cxxopts::ParseResult& given, const char* name,
                    const std::vector<std::string>& allowed) {
   if (given.count(name) == 0) return "";
@@ -56,7 +56,7 @@ std::string chosen(const cxxopts::ParseResult& given, const char* name,
   return value;
 }
 
-// Where there is nothing to time, as a test of tests/runner would.
+// Reports the program as skipped, as a test of tests/runner would.
 [[noreturn]] void skip(const char* reason) {
   fmt::print("SKIPPED gemm_search: {}\n", reason);
   std::exit(77);
@@ -104,7 +104,7 @@ void run(int argc, char** argv) {
     }
     if (dtype != "fp8") print_step("bf16", found, &TrainingGemm::in_bf16);
     if (dtype.empty()) print_step("FP8", found, &TrainingGemm::in_fp8);
-    if (dtype == "fp8") print_step("FP8 products of FP8", found, &TrainingGemm::in_fp8);
+    if (dtype == "fp8") print_step("FP8 GEMMs of FP8", found, &TrainingGemm::in_fp8);
   }
   fmt::print("\n{:.0f} s\n", watch.seconds());
 }

@@ -1,9 +1,9 @@
 // usage: input_bench [--config FILE] [--NAME VALUE ...]     (train_gpt's own settings)
 //
-// Does training wait for tokens? Milliseconds of full optimizer steps with the batch already on the
-// device, beside the pipeline with everything on and with each switch off, from storage as it is
-// and from storage slowed down; and what timing the phases costs. One process takes all variants in
-// turns, so that they share a warm machine; each round begins with another one.
+// Measures whether training waits for tokens: milliseconds of full optimizer steps with the batch
+// already on the device, compared with the pipeline with everything on and with each switch off,
+// from normal and from slowed storage; and the cost of timing the phases. One process alternates
+// between all variants, so that they share a warm machine; each round begins with another variant.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 struct Variant {
   const char* name;
   bool resident = false;
-  double megabytes_per_s = 0;  // 0: storage as it is
+  double megabytes_per_s = 0;  // 0: unlimited
   bool prefetch = true, copy_stream = true;
   TimingBreakdown timing = TimingBreakdown::off;
 };
@@ -52,7 +52,7 @@ constexpr Variant kVariants[] = {
     {.name = "2 MB/s, prefetch off", .megabytes_per_s = 2, .prefetch = false},
 };
 
-// Tokens of another source, no faster than a rate.
+// The tokens of another source, at a limited rate.
 class SlowTokens final : public TokenSource {
  public:
   SlowTokens(const TokenSource& source, double megabytes_per_s)
@@ -79,7 +79,7 @@ class SlowTokens final : public TokenSource {
   double seconds_per_token_;
 };
 
-// A step's micro-batches, copied once.
+// A step's micro-batches, copied to the device once.
 class ResidentFeed final : public BatchFeed {
  public:
   ResidentFeed(Feeder& feeder, std::int64_t micro_batches) {
@@ -97,7 +97,7 @@ class ResidentFeed final : public BatchFeed {
   std::size_t next_ = 0;
 };
 
-// Everything that the variants share.
+// State shared by all variants.
 struct Bench {
   Bench(const Settings& chosen, const Machine& where)
       : settings(chosen),
@@ -122,7 +122,7 @@ struct Bench {
   }
 
   struct Result {
-    double ms_per_step, phases_per_step;  // the latter 0 where the phases are not timed
+    double ms_per_step, phases_per_step;  // the latter is 0 if the phases are not timed
     double share_of_phases;
   };
   Result measure(const Variant& variant);
@@ -149,7 +149,7 @@ Bench::Result Bench::measure(const Variant& variant) {
                  settings.runtime.graphs);
   const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
 
-  // As the trainer does: a step's numbers are waited for once the next one is launched.
+  // As in the trainer, a step's metrics are waited for after the next step is launched.
   std::vector<StepRecord> records;
   std::optional<Readback> before;
   const auto run_steps = [&](int steps) {
@@ -190,7 +190,7 @@ void run(int argc, char** argv) {
   std::map<const char*, std::vector<double>> times, against;
   std::vector<double> shares;
   const auto count = std::size(kVariants);
-  bench.measure(kVariants[0]);  // chooses kernels and lays out memory
+  bench.measure(kVariants[0]);  // chooses kernels and allocates memory
   for (std::size_t round = 0; round < kRounds; ++round) {
     std::map<const char*, double> now;
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-"""Where the GPU's time goes in a trace of PROFILE=1: the sum of each kernel's launches, longest first.
+"""Sums the GPU time of each kernel in a trace of PROFILE=1, longest first.
 
 usage: kernel_table.py TRACE.json [ROWS]
 """
@@ -10,7 +10,7 @@ import sys
 
 
 def short(name):
-    """A kernel's name without its template arguments and namespaces, as far as it stays telling."""
+    """Shortens a kernel's name by its template arguments and namespaces, as long as it stays recognizable."""
     name = re.sub(r"^void ", "", name).replace("(anonymous namespace)::", "")
     return name if len(name) <= 90 else name[:87] + "..."
 

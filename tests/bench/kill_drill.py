@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kill a rank while it trains, again and again: how soon does the other say so, and when is it over?
+"""Kill a rank during training, repeatedly, and time the other rank's message and the exit.
 
     kill_drill.py [--program build/train_gpt] [--runs 10] [--seed 1]
 
-Two ranks train on synthetic tokens on the CPU under mpirun; one of them, in turns, gets kill -9 at a
-random moment of a random step. Prints for each run the time from there to the other rank's message
-(as it writes it: mpirun shows it when it ends) and to mpirun's exit, then medians and maxima. Exit
-status 1 when a run did not end with the killed rank's status, or left a process behind.
+Two ranks train on synthetic tokens on the CPU under mpirun; in alternation, one of them gets SIGKILL at a random
+moment of a random step. Prints for each run the time from the kill to the other rank's message (when it is written;
+mpirun shows it at its exit) and to mpirun's exit, then medians and maxima. Exit status 1 if a run did not exit with
+the killed rank's status or left a process behind.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ SETTINGS = {
     "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0, "EVAL_STRIDE": 0, "ARTIFACT": "none", "DEVICE": "cpu",
     "RUN_ID": "drill", "OMP_NUM_THREADS": 1,
 }
-# Each rank's pid, and its standard error, whose last change is when it spoke.
+# Writes each rank's pid and standard error to files; the latter's modification time is when the message was written.
 WRAPPER = 'echo $$ >pid$OMPI_COMM_WORLD_RANK; exec "$0" 2>err$OMPI_COMM_WORLD_RANK'
 
 
@@ -40,7 +40,7 @@ def lives(pid):
 
 
 def drill(program, victim, step, delay, folder):
-    """→ step, seconds to the message (None: mpirun was quicker), to mpirun's exit, and what went wrong."""
+    """Returns the step, the seconds to the message (None: mpirun was quicker) and to mpirun's exit, and the failures."""
     env = os.environ | {name: str(value) for name, value in SETTINGS.items()} | {"OUTPUT_DIR": "out", "TMPDIR": folder}
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     command = ["mpirun", "--quiet", *root, "--oversubscribe", "--bind-to", "none", "-np", "2", "bash", "-c", WRAPPER]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What scripts/ladder.sh measured, and what it has to ask.
+"""Reports on the measurements of scripts/ladder.sh.
 
-    ladder_report.py row RUN.jsonl          one run in one line; its log is RUN.log
-    ladder_report.py pieces TOKENIZER       the number of pieces of a SentencePiece model
-    ladder_report.py table FOLDER MACHINE   the rungs of FOLDER/runs/rungs.txt as a table, and
-                                            FOLDER/ladder.{csv,json,md,svg}
+    ladder_report.py row RUN.jsonl          prints one run in one line; reads its log RUN.log
+    ladder_report.py pieces TOKENIZER       prints the number of pieces of a SentencePiece model
+    ladder_report.py table FOLDER MACHINE   prints the rungs of FOLDER/runs/rungs.txt as a table and
+                                            writes FOLDER/ladder.{csv,json,md,svg}
 """
 import csv
 import dataclasses
@@ -16,29 +16,29 @@ import sys
 import picture
 from train_run import TrainRun
 
-# Where the published figures come from; docs/ladder.md says more.
+# Source of the published figures; see docs/ladder.md.
 PUBLISHED = "A100 40 GB, published"
 
 
 @dataclasses.dataclass
 class Rung:
-    """A line of rungs.txt and what its run measured: None where it did not reach its end."""
+    """A line of rungs.txt and the measurements of its run; None if the run did not finish."""
 
     name: str
     what: str
-    beside: bool  # the ladder, not part of it
+    beside: bool  # measured in addition to the ladder's rungs
     settings: str
     published_tokens_per_s: int | None
     published_sequences: int | None
     tokens_per_s: float | None = None
     peak_mib: float | None = None
-    sequences: int | None = None  # of the largest micro-batch in the memory allowed, where one was set
-    loss: float | None = None  # of validation, after the same training tokens
+    sequences: int | None = None  # largest micro-batch within the memory limit, if there is one
+    loss: float | None = None  # validation loss after the same training tokens
     first_step_s: float | None = None
 
 
 def measure(metrics):
-    """The measured fields of a Rung."""
+    """Returns the measured fields of a Rung."""
     try:
         run = TrainRun(metrics)
         return {
@@ -79,7 +79,7 @@ COLUMNS = {
 
 
 def cells(rungs):
-    """The table's rows, the head first."""
+    """Returns the table's rows, the header first."""
     first = rungs[0].tokens_per_s
     return [list(COLUMNS)] + [[column(rung, first) for column in COLUMNS.values()] for rung in rungs]
 
@@ -107,7 +107,7 @@ def write_data(rungs, machine, folder):
 
 
 def draw(rungs, machine):
-    """A bar a rung, and a thin one below it where a figure was published."""
+    """Draws one bar per rung, and a thin one below it if there is a published figure."""
     left, right, top, row = 230, 800, 56, 34
     rates = [rate for rung in rungs for rate in (rung.tokens_per_s, rung.published_tokens_per_s) if rate]
     scale = (right - left) / max(rates, default=1)
@@ -147,7 +147,7 @@ def row(metrics):
 
 
 def pieces(tokenizer):
-    """Entries of field 1 of the model, which is a protocol buffer of length-delimited fields."""
+    """Counts the entries of field 1 of the model, a protocol buffer of length-delimited fields."""
     data = pathlib.Path(tokenizer).read_bytes()
     at = count = 0
 

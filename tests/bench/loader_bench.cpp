@@ -1,9 +1,9 @@
 // usage: loader_bench SHARD_FOLDER [OPTION...]
 //
-// How fast the tokens of the training shards reach a consumer that does nothing with them: with
-// read-ahead, without, in the documents and aligned orders with the segments of their rows, and how
-// long next() keeps the consumer when the batch is there already.
-// Closes with one line of JSON.
+// Measures how fast the tokens of the training shards reach a consumer that does nothing with them:
+// with and without read-ahead, and in the documents and aligned orders with the segments of their
+// rows; and how long next() blocks the consumer when the batch is ready. Ends with one line of
+// JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using tg::ExitCode;
 
-constexpr int any_vocabulary = 1 << 16;  // every id passes the check, which is done nevertheless
-constexpr int timed_calls = 1000;        // of next(), with a pause before each
+constexpr int any_vocabulary = 1 << 16;  // every id passes the check, which still runs
+constexpr int timed_calls = 1000;        // number of next() calls, each after a pause
 constexpr std::chrono::milliseconds least_pause{2};
 
 struct BenchOptions {
@@ -43,7 +43,7 @@ struct BenchOptions {
 
 struct Speed {
   double tokens_per_s = 0;
-  std::uint64_t first_tokens = 0;  // sum of the first token of every batch: the same for any source
+  std::uint64_t first_tokens = 0;  // sum of the first token of every batch: equal for all sources
 };
 
 struct NextTimes {
@@ -103,7 +103,7 @@ std::unique_ptr<tg::TokenOrder> make_order(const tg::ShardSet& shards,
   return std::make_unique<tg::StreamOrder>(shards, options.micro_batch_tokens, 1, 0, 1);
 }
 
-// A micro-batch is a row, a step eight of them.
+// A micro-batch is one row, a step eight of them.
 tg::DocumentRows rows_of(const BenchOptions& options) {
   return {.tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
 }
@@ -130,7 +130,8 @@ std::uint64_t consume(tg::BatchSource& source, std::int64_t batches) {
 }
 
 Speed measure_speed(tg::BatchSource& source, const BenchOptions& options) {
-  consume(source, options.batches);  // the same tokens once before: they come from memory then
+  consume(source,
+          options.batches);  // reads the tokens once before, so that they are in the page cache
   source.restore({});
   const auto began = Clock::now();
   const std::uint64_t first_tokens = consume(source, options.batches);
@@ -139,11 +140,11 @@ Speed measure_speed(tg::BatchSource& source, const BenchOptions& options) {
   return {.tokens_per_s = tokens / us * 1e6, .first_tokens = first_tokens};
 }
 
-// With a pause before each call in which the workers surely fill the queue.
+// Pauses before each call for long enough that the workers fill the queue.
 NextTimes measure_next(tg::BatchSource& source, Clock::duration pause) {
   std::vector<double> times;
   tg::HostBatch batch;
-  source.next(batch);  // allocates the buffer that goes round
+  source.next(batch);  // allocates the buffer that is reused
   for (int i = 0; i < timed_calls; ++i) {
     std::this_thread::sleep_for(pause);
     const auto began = Clock::now();
@@ -154,7 +155,7 @@ NextTimes measure_next(tg::BatchSource& source, Clock::duration pause) {
   return {.median_us = times[timed_calls / 2], .p99_us = times[timed_calls * 99 / 100]};
 }
 
-// Ten times what it takes to read a queue of batches.
+// Ten times the time of reading a queue of batches.
 Clock::duration pause_for(const BenchOptions& options, double tokens_per_s) {
   const auto queued = static_cast<double>(options.prefetch.queue * options.micro_batch_tokens);
   const std::chrono::duration<double> refill(10 * queued / tokens_per_s);

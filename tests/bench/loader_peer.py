@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The training shards through numpy and PyTorch's DataLoader, to measure the loader against.
+"""Read the training shards with numpy and PyTorch's DataLoader, as a baseline for the loader.
 
     loader_peer.py SHARD_FOLDER [--micro-batch-tokens 98304] [--seq-len 2048] [--batches 1000]
 
-In the two ways in which training scripts read such files, each with one worker process:
+Uses the two ways in which training scripts read such files, each with one worker process:
   sequences      a Dataset of sequences; the DataLoader stacks them to micro-batches
   micro_batches  an IterableDataset that cuts whole micro-batches, which the DataLoader passes on
-Both hand over inputs and targets as int64, [sequences, seq_len] each. 50 micro-batches go before the
-clock starts. Closes with one line of JSON: tokens a second of each.
+Both return inputs and targets as int64, [sequences, seq_len] each. 50 micro-batches are read before the clock
+starts. Ends with one line of JSON: tokens per second of each.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 HEADER_BYTES = 1024
-WARMUP_BATCHES = 50  # the worker process is up and its queue has filled
+WARMUP_BATCHES = 50  # until the worker process has started and filled its queue
 
 
 def map_shards(folder):
@@ -31,7 +31,7 @@ def map_shards(folder):
 
 
 def pieces(shards, size):
-    """(shard, first token) of every piece of `size` inputs and one more token."""
+    """Returns (shard, first token) of every piece of `size` + 1 tokens."""
     return [(s, i * size) for s, shard in enumerate(shards) for i in range((len(shard) - 1) // size)]
 
 

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """usage: loss_report.py REFERENCE RUN ... [--picture FILE.svg]
 
-Compares the training losses of runs, given by their folders, with those of the first, over the steps
-that all have: the mean of the last tenth and its difference from the first's; the difference of the
-mean of all steps; that of the curves smoothed over 20 steps, on average and at most, after the first
-tenth; and that of every tenth's mean, in percent.
+Compares the training losses of runs, given by their folders, with the first run's over their common steps: the mean of
+the last tenth and its difference; the difference of the mean over all steps; the average and the largest difference
+of the curves smoothed over 20 steps, after the first tenth; and the difference of each tenth's mean, in per cent.
 """
 
 import json
@@ -24,7 +23,7 @@ def losses(path):
 
 
 def tenths(values):
-    """Means of ten equal parts."""
+    """Returns the means of ten equal parts."""
     cuts = [len(values) * i // 10 for i in range(11)]
     return [mean(values[begin:end]) for begin, end in zip(cuts, cuts[1:]) if end > begin]
 

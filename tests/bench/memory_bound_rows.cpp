@@ -15,8 +15,8 @@ namespace tg {
 
 namespace {
 
-// The residual stream with gated skips and two lanes, in layer calls with deferred norms; `x`:
-// bytes of the stream. Parameters are made once a step, so that their gradients only accumulate.
+// The residual stream with gated skips and two lanes, with deferred norms; `x`: bytes of the
+// stream. Parameters are created once per step, so that their gradients only accumulate.
 void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
   const auto features = [&] { return make({r.batch, r.seq_len, r.dim}); };
   const auto accumulated = [&](at::IntArrayRef shape) {
@@ -154,7 +154,7 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("exclusive_attention", bytes(2 * q + v, 3 * q + 2 * v),
             {heads(r.heads), heads(r.kv_heads)},
             [](const auto& in) { return Tensors{exclusive_attention(in[0], in[1])}; });
-  // By 12 channels of what the QKV projection reads, whose gradient that adds.
+  // The gate reads 12 channels of the QKV projection's input, to whose gradient it adds.
   const auto gate_input = features(r.dim).detach();
   timer.row(
       "exclusive_attention, gated", bytes(2 * q + v, 3 * q + 2 * v),
@@ -167,7 +167,7 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
       });
   timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
             [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
-  // Forward computes the gradient with the loss: backward has nothing left to do.
+  // The forward pass also computes the gradient: nothing is left for backward.
   timer.row("softcap_cross_entropy", bytes(2 * z, 0),
             {make({b * t, r.vocab}), make.ids({b * t}, r.vocab)},
             [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], 30)}; });

@@ -1,6 +1,7 @@
 """usage: memory_report.py DIR
 
-The table of scripts/bench_memory.sh, of DIR's RECIPE.WAY.jsonl: a recipe with all memory ("all") and in less.
+Prints the table of scripts/bench_memory.sh from DIR's RECIPE.WAY.jsonl: recipes without a memory limit ("all") and with
+limits.
 """
 import pathlib
 import statistics

@@ -1,5 +1,5 @@
-// Prints what random models compute, to the last bit: two programs whose outputs are equal compute
-// the same model. For changes of form, which change no number. model_bits [MODELS]
+// Prints the results of random models to the last bit: two programs with equal outputs compute the
+// same model. Checks refactorings, which must not change a number. Usage: model_bits [MODELS]
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -36,7 +36,7 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-// Every switch drawn; `wide`: sizes that are multiples of 16, as FP8 wants them.
+// Draws every switch; `wide`: sizes that are multiples of 16, as FP8 requires.
 ModelConfig random_config(Dice& dice, bool wide) {
   ModelConfig c;
   c.vocab_size = wide ? 16 * dice.between(2, 5) : dice.between(20, 70);
@@ -100,7 +100,7 @@ ParameterTable weights(const ModelConfig& config, const test::ParameterOptions& 
   return table;
 }
 
-// As programs before rows had rates of their own numbered the groups.
+// Numbers the groups as programs did before rows had their own learning rates.
 std::ptrdiff_t number_of(const Update& update) {
   if (update == Update::tied_embedding) return number_of(Update::embedding);
   const Update all[] = {Update::muon, Update::embedding, Update::scalar, Update::head,
@@ -153,7 +153,7 @@ class RandomModel {
   }
 
  private:
-  // Off their initial values, so that no gradient vanishes.
+  // Shifted from their initial values, so that no gradient vanishes.
   ParameterTable drawn(std::int64_t seed) {
     auto table =
         weights(config_, {.tied_embed_init_std = 0.3}, half_ ? at::kBFloat16 : at::kFloat, seed);
@@ -183,7 +183,7 @@ class RandomModel {
     return at::randint(config_.vocab_size, {kRows, length}, generator_, at::kLong);
   }
 
-  // → the loss of two micro-batches; the parameters take a step against the gradient.
+  // Returns the loss of two micro-batches and moves the parameters one step against the gradient.
   double step() {
     double sum = 0;
     for (int part = 0; part < 2; ++part) {

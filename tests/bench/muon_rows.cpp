@@ -7,7 +7,7 @@
 namespace tg {
 
 void muon_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
-  // FLOPs of a step: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
+  // FLOPs of an iteration: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
   const double m = static_cast<double>(std::min(r.dim, r.hidden));
   const double n = static_cast<double>(std::max(r.dim, r.hidden));
   const double iteration_flops = 5.0 * static_cast<double>(r.layers) * 2 * m * m * (2 * n + m);
@@ -15,7 +15,7 @@ void muon_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({r.layers, r.hidden, r.dim})}, [](const auto& in) {
               return Tensors{orthogonalize(in[0], {.steps = muon_quintic(5)})};
             });
-  // Newton-Schulz between its two elementwise parts, as a step runs them.
+  // Newton-Schulz and the two elementwise parts around it, as in a step.
   const auto bank = make.fp32({r.layers, r.hidden, r.dim}).detach();
   const auto momentum = make({r.layers, r.hidden, r.dim}).detach();
   const auto scalar = at::full({}, 0.025, make.options.dtype(at::kFloat));

@@ -1,9 +1,10 @@
 // usage: op_bench [record] [speedrun_124m] [heads]
 //
 // Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
-// and heads of 8,192 columns, in bf16: milliseconds forward and backward, GB/s or TFLOP/s, their
-// share of what a copy, a GEMM and attention reach on this machine, and the time of the reference
-// (FUSED=0). On a CPU the shapes are tiny and each runs once: a test that every row works.
+// and heads of 8,192 columns, in bf16: milliseconds forward and backward, GB/s or TFLOP/s, as a
+// fraction of what a copy, a GEMM and attention reach on this machine, and the time of the
+// reference (FUSED=0). On a CPU the shapes are tiny and each runs once, as a test that every row
+// works.
 #include <fmt/format.h>
 
 #include <algorithm>

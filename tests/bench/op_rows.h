@@ -1,5 +1,5 @@
 #pragma once
-// The rows of op_bench, by what bounds their operations.
+// The rows of op_bench, grouped by what bounds their operations.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct Recipe {
   const char* name;
   std::int64_t batch, seq_len, dim, heads, kv_heads, rope_dims, layers, hidden, vocab;
   double slope;
-  bool value_blend;  // if so, no bigram, smear, gains or scales
+  bool value_blend;  // if true: no bigram, smear, gains or scales
 };
-// Makes random inputs; all but ids require a gradient.
+// Makes random inputs; all except ids require a gradient.
 struct Inputs {
   at::TensorOptions options;
   at::ScalarType dtype() const { return options.dtype().toScalarType(); }
@@ -26,7 +26,7 @@ struct Inputs {
   at::Tensor fp32(at::IntArrayRef shape) const {
     return at::randn(shape, options.dtype(at::kFloat)).requires_grad_();
   }
-  // With the frequencies of synthetic:zipf: about 1 / (id + 3).
+  // Ids with the frequencies of synthetic:zipf, about 1 / (id + 3).
   at::Tensor ids(at::IntArrayRef shape, std::int64_t count) const {
     const auto uniform = at::rand(shape, options.dtype(at::kFloat));
     const double last = static_cast<double>(count + 3) / 3;
@@ -34,15 +34,15 @@ struct Inputs {
   }
 };
 
-// Embedding, norms, RoPE, exclusive attention, activation and loss. Inputs that a recipe does not
-// have are undefined.
+// Embedding, norms, RoPE, exclusive attention, activation and loss. Inputs that a recipe lacks are
+// undefined.
 void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
-// The GEMMs, and the operations that have one.
+// The GEMMs, and the operations that contain one.
 void gemm_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
 void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
 void muon_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
-// Heads of kMinFusedColumns: without a pass over the logits, and with the one that
-// softcap_cross_entropy is.
+// Heads of kMinFusedColumns columns: without a pass over the logits, and with
+// softcap_cross_entropy's pass.
 void head_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t columns);
 
 }  // namespace tg

@@ -41,7 +41,7 @@ Tensors differentiable(const Tensors& tensors) {
 
 }  // namespace
 
-// Writing a gigabyte before each measurement evicts the inputs from L2 and takes long enough for
+// Writing a gigabyte before each measurement evicts the inputs from L2, and takes long enough for
 // the host to launch the operation before the GPU starts it.
 OpTimer::OpTimer(at::Device device)
     : device_(device),
@@ -66,7 +66,7 @@ OpTimer::Times OpTimer::measure(const Tensors& inputs, const Operation& run, boo
     if (upstream.empty()) upstream = upstream_of(outputs);
     flush_.zero_();
     moments.emplace_back(stream);
-    // Operations may overwrite what they saved: each backward pass has its own forward pass.
+    // Operations may overwrite what they saved, so each backward pass has its own forward pass.
     torch::autograd::grad(outputs, leaves, upstream, /*retain_graph=*/false,
                           /*create_graph=*/false, /*allow_unused=*/true);
     moments.emplace_back(stream);

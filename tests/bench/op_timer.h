@@ -1,5 +1,5 @@
 #pragma once
-// Times operations one by one and prints them as a share of what the machine reaches.
+// Times operations one by one and prints them as a fraction of what the machine reaches.
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -11,12 +11,12 @@ namespace tg {
 using Tensors = std::vector<at::Tensor>;
 using Operation = std::function<Tensors(const Tensors&)>;
 
-// The least that a call needs, forward and backward: bytes read and written, or FLOPs. For 0 only
+// The minimum work of a call, forward and backward: bytes read and written, or FLOPs. For 0 only
 // the time is printed, for no_backward nothing.
 struct Cost {
   enum class Bound { memory, gemm, attention } bound;
   double forward, backward;
-  bool own_kernel = false;  // also time the reference (FUSED=0)
+  bool own_kernel = false;  // also times the reference (FUSED=0)
 };
 inline constexpr double no_backward = -1;
 inline Cost bytes(double forward, double backward) {
@@ -36,12 +36,12 @@ class OpTimer {
   struct AttentionShape {
     std::int64_t batch, seq_len, heads, head_dim;
   };
-  // Measures what the shares refer to: a copy of copied[0], the fastest GEMM a·bᵀ over the pairs
-  // {a, b} of gemm_operands, attention forward and backward.
+  // Measures the reference rates: a copy of copied[0], the fastest GEMM a·bᵀ over the pairs {a, b}
+  // of gemm_operands, and attention forward and backward.
   void measure_ceilings(const Tensors& copied, const std::vector<Tensors>& gemm_operands,
                         const AttentionShape& attention);
 
-  // Prints a line for forward and one for backward. Backward computes the gradients of the inputs
+  // Prints one line for forward and one for backward, which computes the gradients of the inputs
   // that require one.
   void row(const std::string& name, const Cost& cost, const Tensors& inputs, const Operation& run);
 

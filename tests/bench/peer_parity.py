@@ -4,10 +4,9 @@
     peer_parity.py CASE_DIR
 
 CASE_DIR has case.env and expected.json (train_loss by step from 1), and may have init.safetensors and
-step1_grads.safetensors (before clipping); defaults.env and data/ are beside it. The peer trains as many
-steps as expected.json has losses, from these weights on this data, and compares each loss, the gradient
-expected the first step, tensor by tensor, and the sums expected the weights that SEED draws. Exit status 1 where one is
-too far off.
+step1_grads.safetensors (before clipping); its parent folder has defaults.env and data/. The peer trains for as many
+steps as expected.json has losses, from these weights on this data, and compares each loss, the gradient tensors of
+the first step, and the sums of the weights that SEED draws. Exit status 1 if a difference exceeds its tolerance.
 """
 import argparse
 import json
@@ -21,8 +20,7 @@ from peer.gpt import GPT
 from peer.settings import is_recurrent, read_texts, settings_of
 from torch_compile_peer import Trainer
 
-# Relative. Another order of summation moves a loss by 2e-7; the gradient of a query gain is what is left of
-# much larger terms.
+# Relative. Another order of summation changes a loss by 2e-7; in the gradient of a query gain much larger terms cancel.
 TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 2e-5
 
 
@@ -33,7 +31,7 @@ def case_settings(case, expected):
 
 
 def initial_difference(s, sums):
-    """The worst of the sums of absolute values, among the tensors that SEED draws."""
+    """Returns the largest relative difference of the sums of absolute values of the tensors that SEED draws."""
     torch.manual_seed(s.SEED)
     drawn = GPT(s, torch.float32).state_dict()
     own = {name: drawn[name].double().abs().sum().item() for name in sums}
@@ -41,7 +39,7 @@ def initial_difference(s, sums):
 
 
 def gradient_difference(trainer, reference):
-    """The worst tensor's, by norms."""
+    """Returns the largest relative difference of a gradient tensor, by norms."""
     own = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in trainer.model.named_parameters()}
     return max(((own[name] - expected).norm() / expected.norm()).item() for name, expected in reference.items())
 

@@ -1,9 +1,9 @@
 // usage: pergroup_bench [--layers N] [--vocab N]
 //
-// Packs and unpacks an artifact per group of the last record's shapes (11 layers of 512 channels, a
-// table of 8,192 rows), of weights drawn from a normal distribution and rounded as GPTQ's scales
-// round them. Prints a table: each stream's bytes and the seconds that it takes alone, then those
-// of all at once, of ordering rows and of the whole file.
+// Packs and unpacks a per-group artifact with the last record's shapes (11 layers of 512 channels,
+// a table of 8,192 rows) and normally distributed weights, rounded with GPTQ's scales. Prints a
+// table: each stream's bytes and time by itself, then all streams together, the ordering of rows,
+// and the whole file.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kDim = 512, kKvDim = 256, kHidden = 2048;
 
-// A group's matrices: shape, bits, and the standard deviation of a row in levels, which is
+// A group of matrices: shape, bits, and the standard deviation of a row in quantization levels,
 // levels/sigmas.
 struct Shape {
   int64_t rows, columns, bits;

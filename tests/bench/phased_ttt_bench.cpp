@@ -1,10 +1,10 @@
 // usage: phased_ttt_bench DOCUMENTS EVERY TRACE [--config FILE] [--NAME VALUE ...]
 //
-// How fast is phased test-time training, with train_gpt's own settings? Of the batches of the first
-// DOCUMENTS documents of DATA_PATH's training split every EVERY-th is scored, by a model whose
-// weights are drawn; before that the middle one of these alone, as a warm-up. Base training on the
-// first three of GLOBAL_TTT_CHUNK_TOKENS is timed apart. TRACE, unless empty: a file for a profile
-// of three of the batches, which tests/bench/kernel_table.py reads.
+// Times phased test-time training with train_gpt's own settings. Scores every EVERY-th batch of the
+// first DOCUMENTS documents of DATA_PATH's training split with a model with random weights, after a
+// warm-up on the middle one of these batches. Base training on the first three chunks of
+// GLOBAL_TTT_CHUNK_TOKENS is timed separately. TRACE, unless empty: file for a profile of three of
+// the batches, which tests/bench/kernel_table.py reads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 using test::Tokens;
 
-// The first documents of a source, each with the BOS after it.
+// Reads the first documents of a source, each with the BOS after it.
 Tokens read_documents(const TokenSource& source, std::int64_t documents, std::int64_t bos_id) {
   constexpr std::int64_t kPart = 1 << 20;
   Tokens tokens;
@@ -87,7 +87,7 @@ class Bench {
     return count;
   }
 
-  // Their documents one after the other, from whose lengths the same batches follow.
+  // Concatenates the batches' documents; their lengths give the same batches again.
   Tokens join(std::span<const DocumentBatch> batches) const {
     Tokens joined;
     for (const auto& batch : batches)
@@ -97,7 +97,7 @@ class Bench {
     return joined;
   }
 
-  // Seconds.
+  // Returns seconds.
   double score(std::span<const DocumentBatch> batches) {
     const test::ListedTokens source(join(batches));
     const auto count = source.tokens(0) - 1;

@@ -1,4 +1,4 @@
-"""What the pictures here share: an SVG that reads well in light and in dark."""
+"""SVG helpers for the pictures here, with light and dark colours."""
 from xml.sax.saxutils import escape
 
 LIGHT = {"page": "#ffffff", "ink": "#1f2328", "faint": "#59636e", "line": "#e1e4e8",
@@ -24,7 +24,7 @@ def text(x, y, words, kind="", anchor="start"):
 
 
 def svg(width, height, title, parts):
-    """The picture as text. `parts`: elements; title: what a screen reader says."""
+    """Returns the SVG's text. `parts`: elements; title: text for screen readers."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f' font-family="sans-serif" font-size="12" role="img"><title>{escape(title)}</title>'

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """usage: build/train_gpt inspect --settings configs/record_1061.env | plan_picture.py > docs/recipes.svg
 
-The visits of blocks in a pass of configs/record_1061.env, before its recurrence and in it: skips, and two lanes.
+Draws the block calls of a forward pass of configs/record_1061.env, without and with depth recurrence: skips and lanes.
 """
 from peer.settings import read_texts, settings_of, visited_blocks
 from picture import svg, text
 
-LEFT, STEP, WIDTH, HEIGHT, LANE = 104, 54, 36, 50, 22  # of visits; a lane's box is LANE high
-BEND = 0.19  # height of a skip's arc as a share of its length
+LEFT, STEP, WIDTH, HEIGHT, LANE = 104, 54, 36, 50, 22  # of block calls; a lane's box is LANE high
+BEND = 0.19  # height of a skip's arc relative to its length
 
 
 def box(x, y, height, label, colour):
@@ -20,7 +20,7 @@ def arrow(x1, y1, x2, y2):
 
 
 def skip(source, target, y):
-    """From the top of one visit's box to the top of another's."""
+    """Draws an arc from the top of one box to the top of another."""
     x1, x2 = (LEFT + place * STEP + WIDTH / 2 for place in (source, target))
     rise = 14 + BEND * (x2 - x1) * 4 / 3
     return (f'<path class="stroke1" d="M {x1 + 6:.1f} {y} C {x1 + 6:.1f} {y - rise:.1f} {x2 - 6:.1f} {y - rise:.1f}'
@@ -28,12 +28,12 @@ def skip(source, target, y):
 
 
 def rows_of(y, lanes):
-    """The heights at which a visit passes on its lanes."""
+    """Returns the y coordinates at which a block call outputs its lanes."""
     return (y + LANE / 2, y + HEIGHT - LANE / 2) if lanes else (y + HEIGHT / 2,)
 
 
 def one_pass(s, recurrent, y, title):
-    """With the tops of its boxes at y."""
+    """Draws a pass with the tops of its boxes at y."""
     order = visited_blocks(s, recurrent)
     encoder = len(order) // 2
     lanes = [place >= encoder and block >= s.PARALLEL_START_LAYER for place, block in enumerate(order)]

@@ -1,9 +1,9 @@
 // usage: quantize_bench
 //
-// Times GPTQ and LQER of the matrices of configs/record_1061.env, with random weights and a random
-// Hessian each: ms of the whole, at the libraries' first calls and once more, then of each kind of
-// matrix, the Hessians' factors and the rounding (with FUSED=0, too). On a CPU two layers of an
-// eighth of the width: a test that it runs.
+// Times GPTQ and LQER for the matrices of configs/record_1061.env, with random weights and
+// Hessians: ms of the whole, in the libraries' first calls and once more, then for each kind of
+// matrix the Hessian factors and the rounding (also with FUSED=0). On a CPU two layers of an eighth
+// of the width, as a test.
 #include <ATen/Context.h>
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
-// Which orders around a ring of buffers in shared memory compute-sanitizer's racecheck follows: a
-// producer loads a buffer once every warp has said that it has read what was there, as in
-// attention's backward pass and the GEMMs. Run it under `compute-sanitizer --tool racecheck
-// --racecheck-report analysis`; docs/optimizations.md says what was reported. By PTX's memory model
-// `lane_0` and `all_lanes` are ordered, `lane_0_alone` is a race.
+// Tests which orderings around a ring of shared-memory buffers compute-sanitizer's racecheck
+// understands: a producer loads a buffer after every warp has signalled that it has read the
+// previous contents, as in attention's backward pass and the GEMMs. Run it under `compute-sanitizer
+// --tool racecheck --racecheck-report analysis`; docs/optimizations.md has the results. By PTX's
+// memory model `lane_0` and `all_lanes` are ordered, and `lane_0_alone` is a race.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -18,11 +18,11 @@ using namespace tg::cuda::hopper;
 constexpr int kWarp = 32, kConsumers = 2, kStages = 2, kTiles = 8, kFloats = 32;
 
 enum class Load { bulk, tensor };
-// Who arrives at the barrier for which the producer waits.
+// Which threads arrive at the barrier that the producer waits for.
 enum class Order {
-  lane_0,       // of a warp, behind a __syncwarp() of all: as in our kernels
-  all_lanes,    // each thread by itself
-  lane_0_alone  // without the __syncwarp(): wrong
+  lane_0,       // one lane per warp, after a __syncwarp(): as in our kernels
+  all_lanes,    // every thread
+  lane_0_alone  // one lane per warp without __syncwarp(): wrong
 };
 
 template <Load load, Order order>
@@ -69,7 +69,7 @@ void check(cudaError_t status, const char* what) {
   std::exit(1);
 }
 
-// [kTiles, kFloats], a row at a time.
+// A tensor map for [kTiles, kFloats], one row per box.
 CUtensorMap rows_of(float* matrix) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found;
@@ -93,7 +93,7 @@ void run(const CUtensorMap& map, const float* from, float* sums, const char* nam
   ring<load, order><<<1, (1 + kConsumers) * kWarp>>>(map, from, sums);
   check(cudaGetLastError(), name);
   check(cudaMemcpy(found.data(), sums, found.size() * sizeof(float), cudaMemcpyDefault), name);
-  bool right = true;  // the sum of a column of 0, 1, 2, …, both times
+  bool right = true;  // whether the sum of a column of 0, 1, 2, … is right in both launches
   for (std::size_t i = 0; i < found.size(); ++i)
     right &=
         found[i] == kTiles * (kTiles - 1) / 2 * kFloats + kTiles * static_cast<float>(i % kWarp);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """usage: ranks_report.py FOLDER
 
-Reads the runs that scripts/bench_ranks.sh left in FOLDER (PRESET.RANKS.ROUND.jsonl and .log) and
-prints a table for each preset: milliseconds a step, speed-up and share of linear, waits, memory,
-time to the first step, and how far the losses lie from those of one rank. Runs PRESET.alone-GPU.ROUND
-are of one rank on every GPU at once: no number of ranks can be faster than its share of the slowest.
+Reads the runs that scripts/bench_ranks.sh left in FOLDER (PRESET.RANKS.ROUND.jsonl and .log) and prints a table for
+each preset: milliseconds per step, speed-up and its fraction of linear, waits, memory, time to the first step, and
+the difference of the losses from one rank's. PRESET.alone-GPU.ROUND are independent runs on every GPU at once: their
+slowest step time, divided by the number of ranks, bounds what several ranks can reach.
 """
 import collections
 import pathlib
@@ -15,7 +15,7 @@ from train_run import TrainRun
 
 
 def step_ms(runs):
-    """Median of the settled steps but the first, which the tables measured so far leave out as well."""
+    """Returns the settled steps except the first, which earlier tables leave out as well."""
     return [ms for run in runs for ms in run.steps[1:]]
 
 

@@ -1,7 +1,7 @@
 """usage: recurrence_report.py FOLDER
 
-The table of scripts/bench_recurrence.sh, of FOLDER's PROGRAM.{before,in}.ROUND.{jsonl,log}: step times, memory and
-seconds to the first step before recurrence and in it, and how far the losses of the programs are apart.
+Prints the table of scripts/bench_recurrence.sh from FOLDER's PROGRAM.{before,in}.ROUND.{jsonl,log}: step times, memory
+and seconds to the first step without and with depth recurrence, and the difference of the programs' losses.
 """
 import collections
 import pathlib
@@ -17,7 +17,7 @@ DEPTHS = ("before", "in")
 
 
 def read_runs(folder):
-    """{(program, depth): runs}, without those that failed."""
+    """Returns {(program, depth): runs}, without failed runs."""
     runs = collections.defaultdict(list)
     for log in sorted(folder.glob("*.*.*.log")):
         program, depth, _ = log.name.split(".", 2)

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """usage: repeat_report.py FOLDER
 
-Compares the runs whose output folders are in FOLDER, which must be of the same command (scripts/gpu_repeat.sh):
-losses and gradient norms of every step, and every tensor but times of the first checkpoint that each has. A pattern has a
-letter for each run, the same where the bits are the same: AABA says that the third run alone differs. Ends with
-one line; exit status 1 if anything differs.
+Compares the runs of one command (scripts/gpu_repeat.sh) whose output folders are in FOLDER: losses and gradient norms
+of every step, and every tensor except times of each run's first checkpoint. A pattern has a letter for each run, equal
+for equal bits: in AABA only the third run differs. Ends with one line; exit status 1 if anything differs.
 """
 import collections
 import hashlib
@@ -14,8 +13,8 @@ import re
 import sys
 
 STEPS = ("train_loss", "grad_norm")
-TIMES = ("clock.", "pace.", "validation_ms")  # which no two runs have alike
-NAMED = 8  # tensors of a kind and pattern
+TIMES = ("clock.", "pace.", "validation_ms")  # differ between any two runs
+NAMED = 8  # names printed at most per kind and pattern
 
 
 def pattern(values):
@@ -24,7 +23,7 @@ def pattern(values):
 
 
 def steps(folder):
-    """→ {(step, field): its number as it is written} of a run."""
+    """Returns {(step, field): the number's text} of a run."""
     path = folder / "metrics.jsonl"
     events = map(json.loads, path.read_text().splitlines() if path.exists() else [])
     return {(event["step"], field): repr(event.get(field)) for event in events if event["event"] == "train"
@@ -32,7 +31,7 @@ def steps(folder):
 
 
 def tensors(checkpoint):
-    """→ {name: digest} of all ranks' files; of safetensors: a header's length, the header, the bytes."""
+    """Returns {name: digest} of the tensors in all ranks' safetensors files (header length, header, bytes)."""
     digests = {}
     for path in sorted(checkpoint.glob("*.safetensors")):
         with open(path, "rb") as file:
@@ -53,7 +52,7 @@ def kind(name):
 
 
 def compare(of_runs):
-    """[{key: value}] of each run → {pattern: keys}."""
+    """[{key: value}], one per run → {pattern: keys}."""
     keys = dict.fromkeys(key for run in of_runs for key in run)
     found = collections.defaultdict(list)
     for key in keys:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What metrics.jsonl says of a run, for scripts/gpu_check.sh.
+"""Reports on metrics.jsonl of a run, for scripts/gpu_check.sh.
 
     run_report.py row METRICS LOG           losses, speed and memory of one run, in one line
-    run_report.py compare METRICS METRICS   losses of two runs step by step, then one closing line
+    run_report.py compare METRICS METRICS   losses of two runs step by step, then one summary line
     run_report.py peer LOG                  losses, speed and memory of torch_compile_peer.py
 """
 import json
@@ -11,11 +11,11 @@ import re
 import statistics
 import sys
 
-SETTLED = 10  # steps that are not timed: kernels are still being chosen, memory laid out
+SETTLED = 10  # untimed steps, in which kernels are chosen and memory is allocated
 
 
 def read_metrics(path):
-    """Train events in order, and milliseconds from launch to the first step."""
+    """Returns the train events in order, and milliseconds from launch to the first step."""
     path = pathlib.Path(path)
     lines = path.read_text().splitlines() if path.exists() else []
     events = [json.loads(line) for line in lines]

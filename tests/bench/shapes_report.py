@@ -1,7 +1,7 @@
 """usage: shapes_report.py FOLDER
 
-Compares runs that took turns, GROUP.VARIANT.ROUND.jsonl: step times, seconds to the first step, losses and
-the seconds of scores. Ratio and losses are against a group's first variant.
+Compares alternating runs, GROUP.VARIANT.ROUND.jsonl: step times, seconds to the first step, losses and the seconds of
+scores. Ratios and loss differences are relative to a group's first variant.
 """
 import pathlib
 import re
@@ -12,8 +12,8 @@ from train_run import SETTLED, TrainRun
 
 
 class Variant:
-    """The runs of one program: step times in ms, seconds to the first step, the optimizer's ms where there is
-    a breakdown, what was padded, the losses of its first run, and seconds of scores by name."""
+    """The runs of one program: step times in ms, seconds to the first step, the optimizer's ms if there is a breakdown,
+    the padded sizes, the losses of its first run, and the seconds of scores by name."""
 
     def __init__(self, log):
         self.padded = re.findall(r"^pad_(.*)$", log, re.M)
@@ -30,7 +30,7 @@ class Variant:
 
 
 def read_groups(folder):
-    """Variants by group and name, in the order in which the runs began."""
+    """Returns the variants by group and name, in the order in which the runs began."""
     groups = {}
     for metrics in sorted(folder.glob("*.jsonl"), key=lambda path: path.with_suffix(".log").stat().st_mtime):
         group, variant, _ = metrics.stem.split(".")
@@ -40,7 +40,7 @@ def read_groups(folder):
 
 
 def largest_difference(first, losses):
-    """Largest difference of the losses step by step; 0: equal bits."""
+    """Returns the largest difference of the losses over the steps; 0: bitwise equal."""
     return max(abs(a - b) for a, b in zip(first, losses, strict=True))
 
 

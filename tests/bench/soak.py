@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Kill one training run again and again: does it lose anything, and how soon does it go on?
+"""Kill one training run repeatedly; check that it loses nothing, and measure how soon it continues.
 
     soak.py [--program build/train_gpt] [--kills 100] [--seed 1] [--ranks 2] [SETTING=VALUE ...]
 
-Ranks train on synthetic tokens on the CPU under mpirun, with a checkpoint every 5 steps. mpirun or one of the
-ranks, chosen at random, gets SIGKILL or SIGTERM at a random moment, from the start of the processes on; then the
-same command starts again. After the last kill the run does 20 more steps and ends; then a run of as many steps
-is left alone. Prints the time from each kill to the next
-step beyond those before it (median, 90 %, worst), the exit codes, and what a checkpoint cost training.
-Exit status 1 unless losses and final weights equal, bit for bit, those of a run that nobody disturbed, and no
-checkpoint was ever found damaged and no process outlived its launcher for long.
+Ranks train on synthetic tokens on the CPU under mpirun, with a checkpoint every 5 steps. mpirun or one of the ranks,
+chosen at random, gets SIGKILL or SIGTERM at a random moment after the launch; then the same command starts again.
+After the last kill the run does 20 more steps; then a second run does the same number of steps undisturbed. Prints
+the time from each kill to the first new step (median, 90 %, worst), the exit codes, and the cost of a checkpoint.
+Exit status 0 if losses and final weights are bitwise equal to the undisturbed run's, no checkpoint was ever found
+damaged, and no process long outlived its launcher; else 1.
 """
 import argparse
 import collections
@@ -48,7 +47,7 @@ def events(folder):
         for line in (folder / "out" / "metrics.jsonl").read_text().splitlines():
             found.append(json.loads(line))
     except (FileNotFoundError, json.JSONDecodeError):
-        pass  # not yet there, or its last line is being written
+        pass  # does not exist yet, or its last line is being written
     return found
 
 
@@ -67,19 +66,19 @@ def pids_of(folder, ranks):
 
 
 def ranks_in(folder):
-    """The pids of all processes that work in the folder."""
+    """Returns the pids of all processes whose working directory is the folder."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "cwd").resolve() == folder.resolve():
                 found.append(int(entry.name))
         except OSError:
-            pass  # it has ended
+            pass  # it has exited
     return found
 
 
 def wait_for_the_end(process, folder):
-    """→ how many processes were still there after 20 s, and killed."""
+    """Kills the processes that still exist after 20 s and returns their number."""
     process.wait(timeout=120)
     deadline = time.monotonic() + 20
     while left := ranks_in(folder):
@@ -92,7 +91,7 @@ def wait_for_the_end(process, folder):
 
 
 def disturb(program, folder, options, choice):
-    """One start and one kill → its time, exit code, the signal's name and target, standard error, processes left."""
+    """Starts and kills the run once; returns the time, exit code, signal name and target, standard error, processes left."""
     for rank in range(options.ranks):
         (folder / f"pid{rank}").unlink(missing_ok=True)
     process = launch(program, options.ranks, folder, steps=1000000)
@@ -122,7 +121,7 @@ def finish(program, folder, ranks, steps):
 
 
 class NextStep(threading.Thread):
-    """The time of the first step beyond the steps before a kill."""
+    """Returns the time of the first step that was not done before the kill."""
 
     def __init__(self, folder, killed, step):
         super().__init__(daemon=True)

@@ -1,7 +1,7 @@
 """usage: stages_report.py FOLDER
 
-The table of scripts/score_stages.sh, of FOLDER's {train,quantised,adapted}.log: bits per byte, or nats a token where
-nothing counts bytes, of the last record's model at each stage, and the seconds that the stage took.
+Prints the table of scripts/score_stages.sh from FOLDER's {train,quantised,adapted}.log: bits per byte (nats per token
+if bytes are not counted) of the last record's model at each stage, and the seconds of the stage.
 """
 import pathlib
 import re
@@ -18,7 +18,7 @@ def last(pattern, text):
 
 
 def score(line, text):
-    """bits per byte, or the loss where there is no such number, and what it is called."""
+    """Returns bits per byte, or else the loss, and the name of the unit."""
     loss, bpb = last(rf"^.*{line}.* val_loss: ?{NUMBER}(?: val_bpb: ?{NUMBER})?", text)
     return (float(bpb), "val_bpb") if bpb not in ("", "none") else (float(loss), "val_loss")
 

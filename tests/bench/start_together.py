@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How much longer runs take to start when several start at once on one machine than when one starts alone:
-nothing is set that says how many threads each may have. Prints the seconds from launch to the first line, by
-when weights are drawn, and to the end of the first step, of one run alone and of the slowest of N together.
-On a GPU that all of them share, the first step also waits for the others' kernels.
+"""Compares the start-up time of several runs that start at once on one machine with one run's, without setting the
+number of threads. Prints the seconds from launch to the first line (when weights are drawn) and to the end of the
+first step, for one run alone and for the slowest of N together. If all share one GPU, the first step also waits for
+the other runs' kernels.
 
 By default a small model on synthetic tokens, on the GPU where there is one; flags go to build/train_gpt:
   tests/bench/start_together.py --config configs/record.env --data-path synthetic:zipf --tokenizer-path ""
-BUILD_DIR (default: build) is where train_gpt was built.
+BUILD_DIR (default: build) is the build folder of train_gpt.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def first_step_s(folder):
 
 
 def together(count, folder, flags):
-    """Seconds to the first line and to the first step, of the slowest of so many runs that start at once."""
+    """Starts this many runs at once; returns the slowest's seconds to the first line and to the first step."""
     folder.mkdir()
     began = time.monotonic()
     runs = [(start(folder / str(i), flags), folder / str(i)) for i in range(count)]
@@ -60,13 +60,13 @@ def together(count, folder, flags):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      allow_abbrev=False)
-    parser.add_argument("--runs", type=int, default=4, help="that start together (4)")
+    parser.add_argument("--runs", type=int, default=4, help="number of runs that start together (4)")
     parser.add_argument("--rounds", type=int, default=3, help="(3)")
     options, flags = parser.parse_known_args()
     runs = options.runs
     with tempfile.TemporaryDirectory(prefix="start_together-") as folder:
         folder = pathlib.Path(folder)
-        together(1, folder / "warm", flags)  # files from the disk
+        together(1, folder / "warm", flags)  # reads files from the disk
         print(f"seconds from launch, {len(os.sched_getaffinity(0))} CPUs\n")
         print(f"| round | first line: alone | slowest of {runs} | ratio | first step: alone | slowest of {runs} | ratio |")
         print("|---|---|---|---|---|---|---|")

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""The model and step of train_gpt as a plain PyTorch script, to measure against.
+"""The model and training step of train_gpt as a plain PyTorch script, as a baseline.
 
     torch_compile_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
 
-torch.compile makes the kernels of the model, of its loss and of Muon; with --eager nothing does.
-Attention on a GPU in bf16 is cuDNN's, that of documents FlashAttention's by segments (varlen_attn).
-Settings are read as train_gpt reads them: NAME=value from the file, overridden by the environment;
-DATA_PATH=synthetic:zipf and synthetic:documents are the same tokens as train_gpt's. Complete for what
-the presets train with; DTG, other gates on attention, YaRN, VALUE_RESIDUAL=1, multi-token heads and QAT
-are refused. Warm-up steps are real ones of each depth that the run has, rewound before the first timed
-step. Prints the loss of every step and closes with one line of JSON. tests/bench/peer_parity.py compares
-the last record's model with a reference.
+torch.compile compiles the model, its loss and Muon; with --eager nothing is compiled. On a GPU in bf16, attention is
+cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt: NAME=value from the
+file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same tokens. Supports
+everything that the presets use; DTG, other gates on attention, YaRN, VALUE_RESIDUAL=1, multi-token heads and QAT are
+rejected. Warm-up steps are real steps of each depth that the run has, undone before the first timed step. Prints the
+loss of every step and ends with one line of JSON. tests/bench/peer_parity.py compares the last record's model with a
+reference.
 """
 import argparse
 import copy
@@ -33,14 +32,14 @@ from peer.tokens import batches, open_source
 
 
 def process_uptime_s():
-    """Since the system started this process, imports included."""
+    """Returns the seconds since this process started, including imports."""
     fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
 class Moment:
-    """When the work launched so far is done: on a GPU an event, which nobody waits for yet."""
+    """Marks when the work launched so far is done: on a GPU an event, without waiting for it."""
 
     def __init__(self, device):
         self.event = torch.cuda.Event(enable_timing=True) if device.type == "cuda" else None
@@ -73,7 +72,7 @@ class Trainer:
         self.batches = batches(s, self.source, device)
 
     def backward(self, recurrent):
-        """The mean loss of a step's micro-batches, whose gradients are then the parameters'."""
+        """Computes the gradients of a step's micro-batches and returns their mean loss."""
         self.adam.zero_grad(set_to_none=True)
         self.muon.zero_grad(set_to_none=True)
         share = 1 / micro_batches(self.s)
@@ -98,8 +97,8 @@ class Trainer:
         return mean_loss
 
     def warm_up(self, steps, depths):
-        """Real steps at the base learning rates, without clipping, with recurrence as each of `depths` says;
-        then everything goes back."""
+        """Runs real steps at the base learning rates, without clipping, for each recurrence setting of `depths`, then
+        restores the state."""
         if steps == 0:
             return
         before = copy.deepcopy([part.state_dict() for part in (self.model, self.adam, self.muon)])
@@ -111,10 +110,10 @@ class Trainer:
         self.batches = batches(self.s, self.source, self.device)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()  # the copy of the weights is not training's
+            torch.cuda.reset_peak_memory_stats()  # excludes the copy of the weights
 
     def train(self, steps):
-        """Losses and milliseconds of so many steps, and seconds from the launch to the first's end."""
+        """Runs this many steps; returns losses, milliseconds, and seconds from the launch to the end of the first step."""
         s = self.s
         losses, step_ms, launch_to_first_s = [], [], None
         ema = [p.detach().float().clone() for p in self.params] if s.EMA_ENABLED else []
@@ -136,7 +135,7 @@ class Trainer:
                 with torch.no_grad():
                     torch._foreach_lerp_(ema, [p.float() for p in self.params], 1 - s.EMA_DECAY)
             moments.append(Moment(self.device))
-            if step > 0:  # a step's numbers are waited for once the next one is launched
+            if step > 0:  # waits for a step's metrics after launching the next step
                 report()
         if pending:
             report()

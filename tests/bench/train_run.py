@@ -1,4 +1,4 @@
-"""What a run of train_gpt says of itself, for the reports here: its metrics and, beside them, its log."""
+"""Reads the metrics and the log of a run of train_gpt, for the reports here."""
 import collections
 import json
 import re
@@ -7,12 +7,12 @@ SETTLED = 4  # the first steps choose kernels and fill the allocator
 
 
 def settled_s(first_step_s, step_ms):
-    """When the settled steps begin, in seconds from the launch."""
+    """Returns when the settled steps begin, in seconds from the launch."""
     return first_step_s + sum(step_ms[1:SETTLED]) / 1000
 
 
 class TrainRun:
-    """Losses of all steps, ms and timing events of the settled ones, seconds to the first, peak MiB.
+    """Losses of all steps, ms and timing events of the settled steps, seconds to the first step, peak MiB.
 
     `metrics`: NAME.jsonl, a run's metrics.jsonl; its log is NAME.log. The peak is None on a CPU.
     """
@@ -23,7 +23,7 @@ class TrainRun:
             events[event["event"]].append(event)
         clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
         self.losses = [event["train_loss"] for event in events["train"]]
-        # A step is told once the next one is launched, the last one at once: its time is not a step's.
+        # A step is logged after the next one is launched, the last one at once: its time is excluded.
         steps = [b - a for a, b in zip(clock, clock[1:-1])]
         self.steps = steps[SETTLED:]
         self.phases = events["timing"][SETTLED:]
@@ -32,14 +32,14 @@ class TrainRun:
         self.tokens_per_step = events["start"][0]["tokens_per_step"]
         self.flops_per_token = events["train"][-1]["flops_per_token"]
         self.val_losses = [event["val_loss"] for event in events["val"]]
-        # Seconds that each score of the final weights took, by its name.
+        # Seconds of each score of the final weights, by name.
         self.scored_s = {event["name"]: event["eval_time_ms"] / 1000 for event in events["final"]}
-        # Peak memory of the GPU or the process; none for a run that did not reach its end.
+        # Of the GPU, or of the process on a CPU; empty if the run did not finish.
         self.peak_bytes = [event["peak_allocated_bytes"] for event in events["memory"]]
         log = metrics.with_suffix(".log").read_text()
         memory = re.search(r"peak memory allocated: (\d+) MiB", log)
         self.memory = int(memory.group(1)) if memory else None
-        # GRAD_ACCUM_STEPS=auto says into how many parts it cut a micro-batch: the sequences of a pass.
+        # GRAD_ACCUM_STEPS=auto logs into how many parts it split a micro-batch, and so the sequences per pass.
         cut = re.search(r"^micro_batch:(\d+) sequences parts:(\d+)", log, re.MULTILINE)
         self.parts = int(cut.group(2)) if cut else None
         self.micro_batch = int(cut.group(1)) // self.parts if cut else None

@@ -16,12 +16,12 @@ constexpr GemmRecipe kRecipes[] = {
     {"record", 98304, 11, 512, 1536, 1024, 1024},
     {"speedrun_124m", 65536, 12, 768, 3072, 2304, 50304},
 };
-constexpr std::int64_t kMicroBatches = 8;  // of a step
+constexpr std::int64_t kMicroBatches = 8;  // per step
 
 at::Tensor random_operand(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
   const auto values = at::randn(sizes, at::TensorOptions(device).dtype(at::kBFloat16));
   if (dtype == at::kBFloat16) return values;
-  // Seven standard deviations reach e4m3's largest number.
+  // e4m3's maximum is seven standard deviations.
   return values.mul_(64).clamp_(-kFp8Max, kFp8Max).to(dtype);
 }
 
@@ -38,7 +38,7 @@ std::span<const GemmRecipe> gemm_recipes() {
 GemmProblem TrainingGemm::problem() const {
   const auto a = !fp8 ? at::kBFloat16 : e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
   const auto b = fp8 ? at::kFloat8_e4m3fn : at::kBFloat16;
-  // Operands in FP8 are read along k: both are stored so, and b is transposed.
+  // FP8 operands are read along k: both are stored that way, and b is transposed.
   switch (kind) {
     case Kind::forward:
       return {tokens, out, in, a, b, at::kBFloat16, false, true, false, fast};
@@ -69,8 +69,8 @@ GemmTensors TrainingGemm::make_tensors(at::Device device) const {
           .scale_b = fp8 ? scale_of_operand(device) : at::Tensor()};
 }
 
-// The calls that algorithm_choice leaves to LibTorch 2.11 reach cublasGemmEx in bf16 (its cublasLt
-// path wants a bias of one dimension).
+// In bf16 the calls that algorithm_choice leaves to LibTorch 2.11 reach cublasGemmEx (its cublasLt
+// path requires a one-dimensional bias).
 at::Tensor TrainingGemm::call(const GemmTensors& t) const {
   const bool accumulates = kind == Kind::weight_gradient;
   if (fp8 && accumulates) {
@@ -86,7 +86,7 @@ at::Tensor TrainingGemm::call(const GemmTensors& t) const {
 
 std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   std::vector<TrainingGemm> gemms;
-  // The first GEMM is a kernel's own.
+  // The first GEMM of a fused head is our own kernel's.
   const bool fused_head = r.vocab >= kMinFusedColumns;
   const auto add = [&](Kind kind, const char* matrix, bool fp8, std::int64_t out, std::int64_t in,
                        bool in_bf16, bool in_fp8) -> TrainingGemm& {
@@ -117,7 +117,8 @@ std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   in_bf16(Kind::input_gradient, "up", r.hidden, r.dim);
   in_bf16(Kind::input_gradient, "qkv", r.qkv_dim, r.dim);
   in_bf16(Kind::weight_gradient, "qkv", r.qkv_dim, r.dim);
-  // The output projection reads attention's output, which is not transposed in FP8.
+  // The weight gradient of the output projection reads attention's output, which is not transposed
+  // in FP8.
   in_bf16(Kind::weight_gradient, "out", r.dim, r.dim, /*also_with_fp8=*/true);
   in_bf16(Kind::weight_gradient, "up", r.hidden, r.dim);
   in_bf16(Kind::weight_gradient, "down", r.dim, r.hidden);

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """usage: zipf_shards.py FOLDER VOCABULARY TRAIN_TOKENS VAL_TOKENS [SHARD_TOKENS]
 
-Writes training and validation shards of random tokens whose frequencies follow Zipf's law: where only
-speed and a falling loss matter, they stand in for a vocabulary without text at hand. One shard a
-split, or as many as hold SHARD_TOKENS each, the last one the rest.
+Writes training and validation shards of random tokens whose frequencies follow Zipf's law, for runs in which only
+speed and a falling loss matter. Writes one shard per split, or shards of SHARD_TOKENS, the last one with the rest.
 """
 import pathlib
 import sys
@@ -24,7 +23,7 @@ def main():
     vocabulary, train_tokens, val_tokens, *shard_tokens = map(int, sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1337)
-    # Which token is the how-many-th most frequent is random, as in a real tokenizer.
+    # The ranking of tokens by frequency is random, as in a real tokenizer.
     ranked = rng.permutation(vocabulary)
     ends = np.cumsum(1 / (np.arange(vocabulary) + 3))
     for name, count in (("train", train_tokens), ("val", val_tokens)):

@@ -16,7 +16,7 @@ using Names = std::set<std::string>;
 
 class CheckpointFolder : public testing::Test {
  protected:
-  // A checkpoint of one file.
+  // Saves a checkpoint of one file.
   void save(std::int64_t step, const std::string& bytes = "weights") {
     const auto folder = begin_checkpoint(root_, step);
     AtomicFile file(folder + "/rank-00000.safetensors");
@@ -117,7 +117,7 @@ TEST_F(CheckpointFolder, IsNotPublishedWithoutAllItsFiles) {
 TEST_F(CheckpointFolder, PruneKeepsTheNewestAndForeignNames) {
   for (const std::int64_t step : {100, 400, 300, 200}) save(step);
   fs::create_directory(root_ + "/best");
-  fs::create_directory(root_ + "/.step-00000100.pruned");  // a kill while pruning
+  fs::create_directory(root_ + "/.step-00000100.pruned");  // killed while pruning
   write_file(root_ + "/.step-00000100.pruned/x", "x");
   prune_checkpoints(root_, 4);
   EXPECT_EQ(checkpoint_steps(root_), (Steps{400, 300, 200, 100}));
@@ -126,7 +126,8 @@ TEST_F(CheckpointFolder, PruneKeepsTheNewestAndForeignNames) {
   prune_checkpoints(folder_ / "none", 1);
 }
 
-// A run that goes back again and again would else keep a state for each step that it left.
+// A run that repeatedly resumes from an earlier step must not keep a checkpoint for each abandoned
+// step.
 TEST_F(CheckpointFolder, PruneKeepsAsManyOfThoseThatWereLeftBehind) {
   for (const std::int64_t step : {100, 200, 300, 400}) save(step);
   set_aside_newer(root_, 100);
@@ -147,9 +148,9 @@ TEST_F(CheckpointFolder, WhatAKilledSaveLeftIsRemoved) {
   };
   leave(".step-00000200.tmp");
   leave(".step-00000100.tmp");
-  leave(".step-00000100.old");     // killed after the new one took its name
-  leave(".step-00000300.old");     // killed before
-  leave(".step-00000050.pruned");  // killed while it was removed
+  leave(".step-00000100.old");     // killed after the new one was renamed
+  leave(".step-00000300.old");     // killed before that
+  leave(".step-00000050.pruned");  // killed during removal
   leave(".step-1.tmp");
   remove_incomplete_checkpoints(root_);
   EXPECT_EQ(names(), (Names{"step-00000100", "step-00000300", ".step-1.tmp"}));

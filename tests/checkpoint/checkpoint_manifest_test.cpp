@@ -31,7 +31,7 @@ class CheckpointManifest : public testing::Test {
     text_ = read_file(path_);
   }
 
-  // The manifest with some change to its JSON must be refused, with this part in the message.
+  // Expects the manifest to be refused after a change to its JSON, with this part in the message.
   void expect_refused(const std::function<void(json&)>& change, const std::string& part) {
     json value = json::parse(text_);
     change(value);

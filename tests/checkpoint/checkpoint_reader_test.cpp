@@ -15,7 +15,7 @@ constexpr const char *kFirst = "rank-00000.safetensors", *kSecond = "rank-00001.
 class CheckpointReader : public testing::Test {
  protected:
   CheckpointReader() {
-    // Not in the order of the file, which has the wider dtype first.
+    // Not in the file's order, which puts the wider dtype first.
     first_ = {{"bytes", at::arange(5, at::kByte)}, {"a", at::ones({3})}};
     second_ = {{"b", at::zeros({0})}};
     manifest_.files = {{kFirst, save_safetensors(folder_ / kFirst, first_)},
@@ -55,7 +55,7 @@ TEST_F(CheckpointReader, ReadsThoseWantedAndHashesAllBytes) {
   const auto wanted = [](std::string_view name) { return name != "a"; };
   expect_same(read_checkpoint(folder_.path(), manifest_, wanted), {first_[0], second_[0]});
   auto bytes = read_file(folder_ / kFirst);
-  bytes[bytes.size() - 6] ^= 1;  // of "a" in front of "bytes"
+  bytes[bytes.size() - 6] ^= 1;  // in "a", which precedes "bytes"
   write_file(folder_ / kFirst, bytes);
   expect_error([&] { read_checkpoint(folder_.path(), manifest_, wanted); }, ExitCode::bad_data,
                "bytes have changed");

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int kWorld = 3;
 
-// Three ranks of one process. Their shares are empty: what counts here is who comes when.
+// Three ranks in one process. Their parts are empty: only the order of events matters here.
 class CheckpointWriterTest : public testing::Test {
  protected:
   struct Rank {
@@ -40,11 +40,11 @@ class CheckpointWriterTest : public testing::Test {
   std::string share(std::int64_t step, int rank) const {
     return fmt::format("{}/rank-{:05}.safetensors", hidden(step), rank);
   }
-  // A folder has the file's name.
+  // Makes the write fail: a folder has the file's name.
   void let_fail(std::int64_t step, int rank) const { fs::create_directories(share(step, rank)); }
 
-  // Starts all but `last`, which has written a part, and waits until they have written all; then
-  // starts it → every rank's error.
+  // Starts all ranks except `last`, which has written its part, and waits until they have written
+  // theirs; then starts `last`. Returns every rank's error.
   std::vector<std::string> save(std::int64_t step, int last) {
     const auto part = share(step, last) + ".tmp.1";
     fs::create_directories(hidden(step));
@@ -64,7 +64,7 @@ class CheckpointWriterTest : public testing::Test {
     for (const auto& rank : ranks_) errors.push_back(rank->writer.take(nullptr).error);
     return errors;
   }
-  // Before the first it has, too.
+  // Also true before the rank's first save.
   bool has_ended(int rank) const {
     const auto& writer = ranks_[static_cast<std::size_t>(rank)]->writer;
     return !writer.started() || writer.ended();
@@ -108,7 +108,7 @@ TEST_F(CheckpointWriterTest, AFailureOfOneRankIsThatOfAllWhoeverIsLast) {
   }
 }
 
-// Error of a TCPStore whose process has ended.
+// A TCPStore whose server process has exited.
 class LostStore final : public c10d::HashStore {
  public:
   bool check(const std::vector<std::string>&) override {

@@ -39,7 +39,7 @@ class HostSnapshotTest : public testing::Test {
     return tensors;
   }
 
-  // Names of what each rank has of its own.
+  // Names of the tensors that differ between ranks.
   std::set<std::string> sharded(const RunState& state) const {
     std::set<std::string> names;
     for (const auto& [name, value] : rank.optimizer().sharded_state())
@@ -102,7 +102,7 @@ TEST_F(HostSnapshotTest, WrittenByThreeRanksIsLoadedByOneToTheBit) {
   ResumePoint point{.checkpoint = folder.path(), .manifest = {}};
   const auto own = sharded(state);
   for (int r = 0; r < 3; ++r) {
-    // One rank has all shards: other ranks' would only repeat them.
+    // One rank has all shards; other ranks would only repeat them.
     NamedTensors tensors;
     for (auto& [name, value] : share(state, r, 3)) {
       if (r == 0 || !own.contains(name)) tensors.emplace_back(name, value);

@@ -4,7 +4,7 @@
 namespace tg {
 namespace {
 
-// A run whose state are these tensors.
+// A run whose state consists of these tensors.
 struct State final : SavedState {
   NamedTensors tensors;
   void visit(StateVisitor& visitor) override {
@@ -19,7 +19,7 @@ class LoadCheckpoint : public testing::Test {
   ResumePoint point_{"checkpoint", {}};
 };
 
-// Programs that computed no head in FP8 that is the token table saved no scales of one.
+// Programs without an FP8 head that is the token table saved no scales for one.
 TEST_F(LoadCheckpoint, ScalesOfAHeadThatWereNotSavedStayThoseOfAFirstStep) {
   const auto other = at::zeros({2}), head = at::full({2}, 5.0f), scaled_input = at::full({2}, 6.0f);
   state_.tensors = {{"model.fp8_scales.visits.0.up", other},
@@ -39,7 +39,7 @@ TEST_F(LoadCheckpoint, ScalesOfAHeadThatWereNotSavedStayThoseOfAFirstStep) {
   EXPECT_TRUE(at::equal(scaled_input, at::full({2}, 3.0f)));
 }
 
-// A rank's part of a sum over ranks, as a run has it.
+// One rank's part of a sum over ranks, as in a run.
 struct SummedState final : SavedState {
   at::Tensor part;
   void visit(StateVisitor& visitor) override { visitor("sum", part, Placement::summed); }

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kWorld = 3;
 
-// A run's ranks as threads of one process. Where a real one ends its process, `stop` only counts.
+// The ranks of a run as threads of one process. `stop` only counts where a real rank would end its
+// process.
 class Ranks {
  public:
   explicit Ranks(const std::function<Store(int rank)>& store, int world = kWorld) {
@@ -37,7 +38,7 @@ class Ranks {
   bool any_stopped() const {
     return std::ranges::any_of(ranks_, [](const auto& rank) { return rank->stops > 0; });
   }
-  // Every rank calls `before`, finish() and `after` → results of finish() by rank.
+  // Every rank calls `before`, finish() and `after`. Returns the results of finish() by rank.
   std::vector<char> finish(
       const std::function<void(int rank)>& before,
       const std::function<void(int rank)>& after = [](int) {}) {
@@ -77,7 +78,7 @@ TEST(RunEnd, WithoutASignalAllFinish) {
   }
 }
 
-// Rank 0 still evaluates when the signal comes, and the others wait for it at the end.
+// Rank 0 still evaluates when the signal arrives, while the others wait for it at the end.
 TEST(RunEnd, ASignalStopsThoseThatAreDoneToo) {
   for (int signalled = 0; signalled < kWorld; ++signalled) {
     Ranks ranks(in_memory());
@@ -96,7 +97,7 @@ TEST(RunEnd, ASignalStopsThoseThatAreDoneToo) {
   }
 }
 
-// Whichever of signal and end is first: no rank finishes while another stops.
+// Whether the signal or the end comes first, either all ranks finish or all stop.
 TEST(RunEnd, ASignalAtTheVeryEndHasTheSameOutcomeOnAllRanks) {
   const test::TempDir folder;
   for (int round = 0; round < 24; ++round) {
@@ -111,7 +112,7 @@ TEST(RunEnd, ASignalAtTheVeryEndHasTheSameOutcomeOnAllRanks) {
         std::this_thread::sleep_for(std::chrono::milliseconds(round));
       barrier.arrive_and_wait();
       if (is_signalled && moment > 0) ranks.signal(signalled);
-      // The poll of the signalled rank may be first, or the others' ends.
+      // Either the poll of the signalled rank or the other ranks' ends may be first.
       if (is_signalled && moment == 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     });
     EXPECT_EQ(finished, std::vector<char>(kWorld, finished[0])) << "round " << round;
@@ -120,7 +121,7 @@ TEST(RunEnd, ASignalAtTheVeryEndHasTheSameOutcomeOnAllRanks) {
   }
 }
 
-// Sets the outcome "stopped" only once go_on() is called.
+// Sets the outcome "stopped" only after go_on() is called.
 class SlowStore final : public c10d::HashStore {
  public:
   std::vector<std::uint8_t> compareSet(const std::string& key,

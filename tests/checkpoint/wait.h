@@ -1,12 +1,12 @@
 #pragma once
-// Waiting for what other threads do.
+// Waits for other threads.
 #include <chrono>
 #include <functional>
 #include <thread>
 
 namespace tg::test {
 
-// Whether it happens, within a time that is long for any machine.
+// Returns whether the event happens within a time that is long for any machine.
 inline bool eventually(const std::function<bool()>& event,
                        std::chrono::milliseconds within = std::chrono::seconds(60)) {
   const auto until = std::chrono::steady_clock::now() + within;

@@ -40,14 +40,14 @@ at::Tensor sum_of_ranks(int world, at::IntArrayRef shape, at::ScalarType dtype) 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16};
 constexpr SumOrder kOrders[] = {SumOrder::library, SumOrder::ranks};
 
-// Runs `work` in groups of 2, 3 and 5 ranks, with sums in either order.
+// Runs `work` in groups of 2, 3 and 5 ranks, in both orders of summation.
 void in_both_orders(const std::function<void(Communicator&)>& work) {
   for (const auto order : kOrders) {
     for (const int world : {2, 3, 5}) as_ranks(world, work, order);
   }
 }
 
-// Ranks that claim at different paces, from two counters.
+// Ranks claim at different paces from two counters.
 TEST(Communicator, EveryNumberOfACounterIsClaimedByOneRank) {
   constexpr int kNumbers = 20;
   for (const int world : {1, 3}) {
@@ -55,7 +55,8 @@ TEST(Communicator, EveryNumberOfACounterIsClaimedByOneRank) {
     const auto work = [&](Communicator& communicator) {
       for (auto& of_counter : times) {
         const int counter = communicator.make_counter();
-        if (communicator.rank() == 2) continue;  // claims nothing of the first, nor the second
+        if (communicator.rank() == 2)
+          continue;  // claims nothing from the first counter, nor the second
         for (auto number = communicator.claim(counter); number < kNumbers;
              number = communicator.claim(counter))
           ++of_counter.at(static_cast<std::size_t>(number));
@@ -103,7 +104,7 @@ TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
 TEST(Communicator, SumsOverRanks) {
   in_both_orders([](Communicator& communicator) {
     for (const auto dtype : kDtypes) {
-      // A scalar, one element, fewer than ranks, many.
+      // A scalar, one element, fewer elements than ranks, many.
       for (const auto& shape : {std::vector<std::int64_t>{}, {1}, {2, 1}, {3, 7, 11}, {40001}}) {
         const auto value = values_of_rank(communicator.rank(), shape, dtype);
         communicator.sum(value).wait();
@@ -162,7 +163,7 @@ TEST(Communicator, ScatteredSumsAreEachRanksPart) {
   });
 }
 
-// Values of which every order of addition makes another sum.
+// Values for which every order of addition gives a different sum.
 TEST(Communicator, SumsInTheOrderOfRanksAreThoseOfTheStackedTerms) {
   const auto term = [](int rank, at::ScalarType dtype) {
     return test::normal({4 * 1003}, 80 + static_cast<std::uint64_t>(rank), at::kDouble)
@@ -211,7 +212,7 @@ TEST(Communicator, GathersPartsInTheOrderOfRanks) {
   }
 }
 
-// Ranks that decide by a sum must decide alike, however it rounds.
+// Ranks that branch on a sum must agree, however it is rounded.
 TEST(Communicator, RoundedSumsAreTheSameBitsOnEveryRank) {
   constexpr int kWorld = 5;
   for (const auto order : kOrders) {
@@ -256,12 +257,12 @@ TEST(Communicator, ConcurrentCollectivesDoNotMix) {
     std::vector<at::Tensor> summed, scattered, gathered;
     std::vector<Pending> pending;
     for (int i = 0; i < kEach; ++i) {
-      // Sizes so different that the small ones would overtake the large ones.
+      // The sizes differ so much that small collectives would overtake large ones.
       const std::int64_t n = i % 2 == 0 ? 20000 : 1;
       summed.push_back(value(rank, i, {n}));
       pending.push_back(communicator.sum(summed.back()));
       scattered.push_back(at::empty({n}, at::kFloat));
-      // The collective alone holds its input.
+      // Only the collective holds a reference to its input.
       pending.push_back(
           communicator.reduce_scatter(scattered.back(), value(rank, i, {kWorld * n})));
       gathered.push_back(at::empty({kWorld * n}, at::kFloat));
@@ -287,7 +288,7 @@ TEST(Communicator, ARankThatExitsEndsTheWaitOfTheOthers) {
       communicator.barrier();
       if (communicator.rank() == world - 1) return;
       communicator.watch()->set_step(12);
-      // One sum may still succeed, if the lost rank had sent its part before it exited.
+      // One sum may still succeed if the lost rank had sent its part before it exited.
       const auto message = test::error_of(ExitCode::unavailable, [&] {
         for (int i = 0; i < 3; ++i) communicator.sum(at::ones({1000}, at::kFloat)).wait();
       });
@@ -296,7 +297,7 @@ TEST(Communicator, ARankThatExitsEndsTheWaitOfTheOthers) {
   }
 }
 
-// This process's threads of that name (`found` of them) that do not block SIGPIPE.
+// Threads of this process with that name (`found`: their number) that do not block SIGPIPE.
 std::vector<std::string> threads_without_sigpipe_blocked(const std::string& name, int& found) {
   std::vector<std::string> open;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -343,13 +344,13 @@ TEST(Communicator, OutOfMemoryIsNotReportedAsALostPeer) {
 }
 
 TEST(Communicator, TimesItsWaitsForALateRank) {
-  std::promise<::pid_t> first;  // rank 0's thread, once all that it still does is to wait
-  std::optional<Event> joined;  // rank 1
+  std::promise<::pid_t> first;  // rank 0's thread, when it only waits
+  std::optional<Event> joined;  // by rank 1
   std::array<std::vector<Communicator::CollectiveWait>, 2> waits;
   as_ranks(2, [&](Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     communicator.barrier();
-    EXPECT_TRUE(communicator.take_collective_waits().empty());  // not yet timed
+    EXPECT_TRUE(communicator.take_collective_waits().empty());  // timing is off
     communicator.time_collective_waits(true);
     if (rank == 1) {
       test::wait_until_asleep(first.get_future().get());

@@ -20,12 +20,13 @@ TEST_F(FileRendezvous, RanksJoinThroughAFileThatNobodyElseCanWrite) {
     std::vector<Rendezvous> kept(static_cast<std::size_t>(world));
     as_ranks(world, [&](int rank) {
       auto launch = launch_of(rank, world);
-      launch.job = "prterun-host-17@1/2";  // as Open MPI names them; the slash makes no folder
+      launch.job =
+          "prterun-host-17@1/2";  // the form of Open MPI's names; the slash creates no folder
       auto& rendezvous = kept[static_cast<std::size_t>(rank)];
       rendezvous = join_rendezvous(launch, kTimeout_s);
       EXPECT_EQ(rendezvous.endpoint, "file " + folder() + "/prterun-host-17@1_2");
       exchange(rendezvous, launch);
-      // The file has no name any more: the next job of that name cannot read it.
+      // The file is unlinked: the next job of that name cannot read it.
       EXPECT_TRUE(std::filesystem::is_empty(folder()));
       EXPECT_EQ(broadcast_from_rank_0(rendezvous, launch, "after unlink", "value"), "value");
       EXPECT_EQ(broadcast_from_rank_0({rendezvous.store->clone(), ""}, launch, "by a clone", "too"),
@@ -90,7 +91,7 @@ TEST_F(FileRendezvous, AFileOfAJobKilledBeforeAllJoinedDoesNotReachTheNext) {
   for (const int killed : {0, 1}) {
     join_write_and_be_killed(launch_of(killed, 2));
     EXPECT_FALSE(std::filesystem::is_empty(folder()));
-    // The first to join must not count the dead rank.
+    // The first rank to join must not count the dead rank.
     const auto second = join_rendezvous(launch_of(1, 2), kTimeout_s);
     EXPECT_FALSE(second.store->check({"run_id"}));
     const auto first = join_rendezvous(launch_of(0, 2), kTimeout_s);

@@ -5,7 +5,7 @@
 namespace tg {
 namespace {
 
-constexpr std::int64_t kRound = 4;  // of the health check
+constexpr std::int64_t kRound = 4;  // round of the health check
 
 Heartbeat waiting(double idle_s) {
   return {.round = kRound, .step = 1, .waits = true, .idle_s = idle_s, .work = ""};

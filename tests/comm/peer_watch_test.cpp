@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr int kWorld = 3;
 constexpr double kShort_s = 0.2, kLong_s = 100;
 
-// A rank's watch, as Communicator makes it.
+// A rank's watch, as Communicator creates it.
 class Rank {
  public:
   Rank(const std::string& path, int rank, double timeout_s, std::int64_t step,
@@ -37,7 +37,8 @@ class Rank {
   ::_exit(0);
 }
 
-// Longer than any timeout here: a test that reaches its end fails, since the exit code is 0.
+// Sleeps for longer than any timeout here: a test that reaches its end fails, since the exit code
+// is 0.
 [[noreturn]] void wait_in_scope(Rank& rank) {
   const PeerWatch::Scope waiting(&rank.watch);
   std::this_thread::sleep_for(30s);
@@ -168,7 +169,7 @@ TEST_F(PeerWatchDeathTest, ADevicesProgressCounts) {
   const auto wait = [&] {
     Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 7);
     third.watch.watch_device(count);
-    // The host of each rank is blocked, in launches or on its device.
+    // Each rank's host is blocked, in launches or on its device.
     const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch), too(&third.watch);
     keep_progressing([&] { ++*count.mutable_data_ptr<std::int64_t>(); });
     exit_with_success();
@@ -189,13 +190,14 @@ TEST_F(PeerWatchDeathTest, AnnouncedWorkIsWaitedForWhileItMakesProgressAndThenNa
               "2 \\(step 8, writing a file: 1000 bytes so far, no progress for [1-9] s\\)");
 }
 
-// Rank 1 answers the first check and is then stopped: its heartbeat in the store is of that check.
+// Rank 1 answers the first check and is then stopped: its heartbeat in the store belongs to that
+// check.
 TEST_F(PeerWatchDeathTest, AnAnswerToAnEarlierHealthCheckDoesNotCountInALaterOne) {
   const auto wait = [&] {
     Rank own(store_, 0, 2, 7), third(store_, 2, kLong_s, 9);
     auto second = std::make_optional<Rank>(store_, 1, kLong_s, 8);
     const PeerWatch::Scope waiting(&own.watch), as_well(&third.watch);
-    // The check is at half the timeout.
+    // The check runs at half the timeout.
     c10d::FileStore store(store_, kWorld);
     while (!store.check({"heartbeat/1"})) std::this_thread::sleep_for(10ms);
     second.reset();
@@ -206,7 +208,7 @@ TEST_F(PeerWatchDeathTest, AnAnswerToAnEarlierHealthCheckDoesNotCountInALaterOne
               "stopped or gone: rank 1 \\([0-9] s ago: step 8\\); alive: 0 \\(step 7\\) 2 ");
 }
 
-// Each of the store's calls locks its file: a rank that is stopped in one blocks all others'.
+// Every store call locks the file: a rank that is stopped during a call blocks the others' calls.
 TEST_F(PeerWatchDeathTest, WhoHoldsTheStoresFileIsOneOfTheOthers) {
   const auto wait = [&] {
     Rank own(store_, 1, kShort_s, 7);
@@ -235,7 +237,7 @@ TEST(PeerWatch, ItsDestructorDoesNotWaitForAPoll) {
     rank.reset();
     quickest = std::min(quickest, Clock::now() - began);
   }
-  // Its threads have just begun to sleep until their next poll in 300 ms.
+  // The threads have just begun to sleep until their next poll in 300 ms.
   EXPECT_LT(quickest, 150ms);
 }
 

@@ -13,11 +13,12 @@
 
 namespace tg::test {
 
-// Runs `work` as every rank of a group, a thread each.
+// Runs `work` as every rank of a group, one thread per rank.
 inline void as_ranks(int world, const std::function<void(Communicator&)>& work,
                      SumOrder order = SumOrder::library) {
-  // Off: LibTorch's flight recorder adds a group to a map before it takes its lock, which is a
-  // crash where several groups of one process begin at once. It reads this before its first use.
+  // Turns LibTorch's flight recorder off: it adds a group to a map before it takes its lock, which
+  // crashes when several groups start at once in one process. It reads this variable before its
+  // first use.
   static const bool recorder_off [[maybe_unused]] = setenv("TORCH_FR_BUFFER_SIZE", "0", 1) == 0;
   const TempDir folder;
   std::vector<std::jthread> ranks;

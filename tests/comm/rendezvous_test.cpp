@@ -1,4 +1,4 @@
-// What holds for every kind of rendezvous.
+// Properties of every kind of rendezvous.
 #include "comm/rendezvous.h"
 
 #include "tests/comm/rendezvous_testing.h"
@@ -31,7 +31,7 @@ TEST_F(RendezvousTest, EveryRankNamesTheLineThatDiffersAndBothValues) {
       messages[static_cast<std::size_t>(rank)] =
           test::error_of(ExitCode::config, [&] { require_same(rendezvous, launch, lines); });
     });
-    // All fail with the same message, about the first rank and line that differ.
+    // All ranks fail with the same message, about the first rank and line that differ.
     const auto line = odd == 1 ? "rank 0 has MODEL_DIM=512, rank 1 has MODEL_DIM=64"
                                : "rank 0 has SEED=0, rank 1 has SEED=1";
     for (const auto& message : messages) test::expect_part(message, line);
@@ -45,7 +45,7 @@ TEST_F(RendezvousTest, ARankThatNeverJoinsIsNamedWithinTheTimeout) {
       return at_address ? launch_at(port.number(), rank, 3) : launch_of(rank, 3);
     };
     test::expect_own_timeout([&] {
-      // Ranks 0 and 1 join, 2 does not. Rank 0, which may be the server, outlives rank 1.
+      // Ranks 0 and 1 join, rank 2 does not. Rank 0, which may be the server, outlives rank 1.
       const auto first = join_rendezvous(launch(0), 1);
       const auto second = join_rendezvous(launch(1), 1);
       std::jthread rank_1([&] {

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of rendezvous share. Ranks are threads of this process.
+// Shared code of the rendezvous tests. Ranks are threads of this process.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -21,8 +21,8 @@ namespace tg::test {
 
 constexpr double kTimeout_s = 20;
 
-// A port of every interface that no other program is given while this lives. A store can listen on
-// it, since that asks to reuse its address; on a port that is `taken`, it cannot.
+// A port of every interface that no other program gets while this object lives. A store can listen
+// on it, because it sets SO_REUSEADDR; it cannot on a port that is `taken`.
 class Port {
  public:
   explicit Port(bool taken = false) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -103,7 +103,7 @@ class RendezvousTest : public testing::Test {
   const std::optional<std::string> before_ = temporary_before();
 };
 
-// All that ranks exchange, through any kind of store.
+// Exchanges everything that ranks exchange, through any kind of store.
 inline void exchange(const Rendezvous& rendezvous, const LaunchInfo& launch) {
   const auto own = fmt::format("of rank {}", launch.rank);
   EXPECT_EQ(broadcast_from_rank_0(rendezvous, launch, "run_id", own), "of rank 0");
@@ -111,7 +111,7 @@ inline void exchange(const Rendezvous& rendezvous, const LaunchInfo& launch) {
   require_same(rendezvous, launch, "A=1\nB=two\n");
 }
 
-// `action` ends by a timeout of its own of a second or so, not by a start's.
+// Expects `action` to end by its own timeout of about a second, not by the start-up timeout.
 inline void expect_own_timeout(const std::function<void()>& action) {
   const auto began = std::chrono::steady_clock::now();
   action();

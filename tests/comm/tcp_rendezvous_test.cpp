@@ -19,7 +19,7 @@ class TcpRendezvous : public test::RendezvousTest {};
 TEST_F(TcpRendezvous, RanksJoinThroughAnAddress) {
   for (const int world : {2, 3, 5}) {
     const test::Port port;
-    // Rank 0 is the server, so its handle must outlive the others' exchange.
+    // Rank 0 is the server, so its handle must outlive the other ranks' exchange.
     std::vector<Rendezvous> kept(static_cast<std::size_t>(world));
     as_ranks(world, [&](int rank) {
       const auto launch = launch_at(port.number(), rank, world);
@@ -44,7 +44,8 @@ bool accepts_connections(const char* address, int port) {
   return connected;
 }
 
-// 127.0.0.9 acts as another interface: a socket that listens on all interfaces accepts there, too.
+// 127.0.0.9 acts as another interface, on which a socket that listens on all interfaces also
+// accepts.
 TEST_F(TcpRendezvous, ALoopbackAddressListensOnThatInterfaceAlone) {
   const struct {
     const char *master_addr, *address;
@@ -75,7 +76,7 @@ TEST_F(TcpRendezvous, RanksJoinThroughTheStoreOfTheirAgent) {
   options.isServer = true;
   options.waitWorkers = false;
   const auto agent = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  // A second attempt finds the first one's keys in the same store, and must not read them.
+  // A second attempt finds the first attempt's keys in the same store and must not read them.
   for (const std::string attempt : {"0", "1"}) {
     as_ranks(2, [&](int rank) {
       auto launch = launch_at(options.port, rank, 2);
@@ -99,7 +100,7 @@ TEST_F(TcpRendezvous, APortInUseIsNamed) {
 }
 
 TEST_F(TcpRendezvous, AnAddressWhereNobodyListensIsToldAndEndsTheWait) {
-  // One rank of a host says it, and each of those that were started one by one.
+  // One rank per host logs it, or each rank that was started individually.
   const struct {
     int local_rank;
     const char* launcher;
@@ -137,7 +138,7 @@ TEST_F(TcpRendezvous, AnAddressWhereNobodyListensIsToldAndEndsTheWait) {
   std::istringstream text(testing::internal::GetCapturedStderr());
   std::set<std::string> told;
   for (std::string line; std::getline(text, line);) {
-    if (line.starts_with("WARN ")) told.insert(line);  // not LibTorch's own
+    if (line.starts_with("WARN ")) told.insert(line);  // excludes LibTorch's own
   }
   EXPECT_EQ(told, expected);
 }

@@ -11,12 +11,12 @@ using namespace std::chrono_literals;
 
 TEST(WaitNotice, IsPrintedFirstAndThenAgainAndAgain) {
   std::counting_semaphore<> calls(0);
-  int number = 0;  // of the notice's thread
+  int number = 0;  // call number, of the notice's thread
   testing::internal::CaptureStderr();
   {
     const WaitNotice notice({.first = 1ms, .again = 2ms}, [&] {
       calls.release();
-      // The second time there is nothing to say.
+      // The second call has nothing to report.
       return ++number == 2 ? "" : "waiting, " + std::to_string(number);
     });
     for (int call = 0; call < 4; ++call) calls.acquire();

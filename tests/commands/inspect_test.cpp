@@ -44,7 +44,7 @@ TEST(Inspect, PrintsTheTensorsOfBothFormats) {
 
 TEST(Inspect, CountsElementsThatAreNotFinite) {
   const TempDir folder;
-  // More elements than are converted at once, and the last ones count.
+  // More elements than are converted at once; the last ones must be included.
   at::Tensor many = at::ones({(1 << 20) + 2}, at::kBFloat16);
   many[0] = NAN;
   many[1 << 20] = -INFINITY;
@@ -81,7 +81,7 @@ TEST(Inspect, PrintsTheSettingsOfTheRun) {
             "config.json: settings that are not at their defaults\n"
             "  DATA_PATH=\"a\\x1b b\"\n"
             "  NUM_LAYERS=4\n");
-  // A former run's model, numbered aside together with its config.
+  // A former run's model, renamed with a number together with its config.
   EXPECT_EQ(settings_part(inspect_text(folder / "final_model.2.pt")),
             "config.2.json: every setting at its default\n");
 }

@@ -10,7 +10,7 @@ at::Tensor matrix(std::vector<float> values) {
   return at::tensor(values).reshape({2, 2});
 }
 
-// Values on int6's levels, so that its own error is 0.
+// Values on int6's levels, so that int6 itself has no error.
 const NamedTensors kModel{{"wq", matrix({31, -2, 0, 31})},
                           {"bank", at::stack({matrix({31, 0, 0, 31}), matrix({31, 5, 5, 31})})},
                           {"zero", matrix({0, 0, 0, 0})},
@@ -27,8 +27,8 @@ TEST(QuantizationTable, SaysWhatInt6WouldCost) {
             "apart    [2, 2]              0.00      0.000\n");
 }
 
-// One weight of wq is off by 3 of √(31² + 2² + 31²); the second of the bank's matrices is scaled by
-// a half. What the artifact has in another shape or not at all has no error there.
+// One weight of wq is off by 3 of √(31² + 2² + 31²); the second matrix of the bank is scaled by a
+// half. Tensors that the artifact lacks or has in another shape show no error.
 TEST(QuantizationTable, SaysBesideItWhatAnArtifactLost) {
   const NamedTensors artifact{
       {"apart", at::ones({2, 3})},

@@ -1,4 +1,4 @@
-"""Attention of a block. B rows, T tokens, D MODEL_DIM, hd head size, KV key/value heads."""
+"""Attention of a block. B: rows, T: tokens, D: MODEL_DIM, hd: head size, KV: key/value heads."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -35,15 +35,15 @@ class Rotary(nn.Module):
 
 
 def segment_mask(bounds, length):
-    """[T, T], whether a query sees a key: the keys of its own segment that are not after it."""
+    """Returns [T, T]: true if the query sees the key, which is in its segment and not later."""
     positions = torch.arange(length, dtype=bounds.dtype, device=bounds.device)
     segment = torch.searchsorted(bounds, positions, right=True)
     return (segment[:, None] == segment).tril()
 
 
 def causal_attention(q, k, v, bounds, longest):
-    """q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T, heads, hd]. bounds: None, or of the only row's
-    segments [n + 1] int32, of which none has more than `longest` tokens: FlashAttention by segments on a GPU."""
+    """q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T, heads, hd]. bounds: None, or the segment offsets [n + 1] int32
+    of the only row, with segments of at most `longest` tokens; on a GPU they select varlen FlashAttention."""
     if bounds is not None and q.is_cuda:
         q, k, v = (part.squeeze(0) for part in (q, k, v))
         y = varlen_attn(q, k, v, bounds, bounds, longest, longest, window_size=(-1, 0))
@@ -94,7 +94,7 @@ class Attention(nn.Module):
         return linear(y.reshape(batch, length, dim), wo), own_v
 
     def without_own_value(self, y, v):
-        """y less its part along v, for every query head of v's group."""
+        """Removes from y its projection onto v, for every query head of v's group."""
         unit = F.normalize(v, dim=-1).unsqueeze(3)  # [B, T, KV, 1, hd]
         groups = y.unflatten(2, (self.kv_heads, -1))
         return (groups - (groups * unit).sum(-1, keepdim=True) * unit).flatten(2, 3)

@@ -1,4 +1,4 @@
-"""One transformer block, at one visit, in one lane or in two."""
+"""One transformer block, called in one lane or in two."""
 import math
 
 import torch
@@ -26,27 +26,27 @@ class Block(nn.Module):
         return mix[0] * x + mix[1] * x0
 
     def attended(self, x, weights, *context):
-        """What attention adds to x, and its values. context: what attention reads besides."""
+        """Returns attention's output, to be added to x, and its values. context: attention's other inputs."""
         y, own_v = self.attn(rms_norm(x) * self.norm_scale, weights[:4], *context)
         return self.scaled(y, self.attn_scale), own_v
 
     def transformed(self, x, weights):
-        """What the MLP adds to x."""
+        """Returns the MLP's output, to be added to x."""
         up, down = weights[4:]
         hidden = linear(rms_norm(x) * self.norm_scale, up)
         hidden = F.leaky_relu(hidden, self.slope) if self.slope else F.relu(hidden)
         return self.scaled(linear(hidden.square(), down), self.mlp_scale)
 
     def forward(self, x, x0, weights, *context):
-        """→ x after attention and then the MLP, and attention's values."""
+        """Returns x after attention and then the MLP, and attention's values."""
         x = self.mixed(x, x0)
         attended, own_v = self.attended(x, weights, *context)
         x = x + attended
         return x + self.transformed(x, weights), own_v
 
     def in_lanes(self, lanes, x0, weights, lambdas, *context):
-        """→ both lanes after attention of the first and the MLP of the second, which do not see each other,
-        and attention's values. lambdas: (of the old lanes [2], of attention and the MLP in each [2, 2])."""
+        """Returns both lanes after attention on the first and the MLP on the second, in parallel, and attention's values.
+        lambdas: (coefficients of the old lanes [2], of attention and the MLP in each lane [2, 2])."""
         keep, add = (part.to(x0.dtype) for part in lambdas)
         attended, own_v = self.attended(self.mixed(lanes[0], x0), weights, *context)
         transformed = self.transformed(lanes[1], weights)

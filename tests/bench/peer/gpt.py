@@ -1,4 +1,4 @@
-"""The GPT of the three recipes, its parts present or not by the settings."""
+"""The GPT of the three recipes; the settings select its parts."""
 import itertools
 import math
 
@@ -12,7 +12,7 @@ from peer.settings import row_length, visited_blocks
 
 
 class ProjectedTable(nn.Module):
-    """A narrow embedding, a projection (where the widths differ) and a learned scale."""
+    """A narrow embedding, a projection (if the widths differ) and a learned scale."""
 
     def __init__(self, rows, dim, out_dim, scale, std=None):
         super().__init__()
@@ -47,7 +47,7 @@ def bigram_rows(ids, rows):
 
 
 class GPT(nn.Module):
-    # Parts are made in the order in which their initial weights are drawn.
+    # Parts are created in the order in which their initial weights are drawn.
     def __init__(self, s, compute_dtype):
         super().__init__()
         self.compute_dtype = compute_dtype
@@ -81,7 +81,7 @@ class GPT(nn.Module):
             self.ve_shared = ProjectedTable(s.VOCAB_SIZE, s.VE_DIM, kv_dim, 0.1, std=0.01)
             self.ve_layer_scales = nn.ParameterList(torch.ones(1) for _ in self.ve_layers)
         if not s.TIE_EMBEDDINGS:
-            # Starts at zero in all recipes; the records draw it all the same.
+            # Starts at zero in all recipes; the records still draw it, which advances the generator.
             shape = dict(in_features=dim, out_features=s.VOCAB_SIZE, bias=False)
             self.lm_head = (
                 nn.utils.skip_init(nn.Linear, **shape) if s.RECIPE == "speedrun" else nn.Linear(**shape)
@@ -125,8 +125,8 @@ class GPT(nn.Module):
             self.bigram.embed.weight.zero_()
 
     def layer_weights(self, dtype):
-        """Q, K, V, output, up and down of every layer. A bank is cast and taken apart in one piece:
-        indexed layer by layer, its gradient would be a sum of whole banks of zeros."""
+        """Q, K, V, output, up and down of every layer. A bank is cast and unbound in one operation: with indexing by layer,
+        its gradient would be a sum of whole banks of zeros."""
         banks = (self.qo_bank, self.kv_bank, self.mlp_up_bank, self.mlp_down_bank)
         qo, kv, up, down = (bank.to(dtype).unbind(0) for bank in banks)
         n = self.layers
@@ -143,7 +143,7 @@ class GPT(nn.Module):
         return x if self.smear is None else self.smear(x)
 
     def gated_smear(self, x, ids):
-        """Adds to a token a share of the one before, by a gate on its first channels, within a document."""
+        """Adds to each token the previous one of its document, weighted by a gate on the token's first channels."""
         gate = linear(x[..., : self.s.GATE_WINDOW], self.smear_gate.weight).sigmoid()
         share = self.smear_lambda.to(x.dtype) * gate * (ids != self.s.BOS_ID).unsqueeze(-1)
         return x + share * F.pad(x[:, :-1], (0, 0, 1, 0))
@@ -155,11 +155,11 @@ class GPT(nn.Module):
         return torch.lerp(weighted, x, self.skip_gates[row].sigmoid().to(x.dtype))
 
     def forward(self, inputs, targets, bounds, recurrent):
-        """inputs, targets [B, T] → the mean loss. bounds: of the segments of the only row, or None.
-        recurrent: whether the looped blocks run more than once."""
+        """inputs, targets [B, T] → the mean loss. bounds: segment offsets of the only row, or None. recurrent: the looped
+        blocks run more than once."""
         dtype = self.compute_dtype
         x = x0 = self.embed(inputs)
-        second, first_v, skips = None, None, []  # second: of two lanes, of which x is then the first
+        second, first_v, skips = None, None, []  # second: the second lane; x is then the first
         values = self.ve_shared(inputs, dtype) if self.ve_shared is not None else None
         weights, order = self.layer_weights(dtype), visited_blocks(self.s, recurrent)
         encoder = len(order) // 2

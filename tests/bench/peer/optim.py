@@ -5,7 +5,7 @@ import torch
 
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
-# Polar Express (Amsel et al. 2025), of each iteration.
+# Polar Express coefficients (Amsel et al. 2025), one row per iteration.
 POLAR_EXPRESS = (
     (8.156554524902461, -22.48329292557795, 15.878769915207462),
     (4.042929935166739, -2.808917465908714, 0.5000178451051316),
@@ -26,9 +26,9 @@ def newton_schulz(g, coefficients):
 
 
 def muon_update(bank, gradient, momentum, lr, mu, weight_decay, coefficients, normalize_rows):
-    """lr and mu are tensors: as numbers they would have this compiled anew in every step."""
+    """lr and mu are tensors: numbers would cause a recompilation in every step."""
     gradient = gradient.to(momentum.dtype).float()
-    # In fp32, as a half-precision product would round mu itself, 0.99 to 0.98828.
+    # In fp32, because half-precision arithmetic would round mu itself, 0.99 to 0.98828.
     momentum.copy_(momentum.float() * mu + gradient)
     update = (momentum.float() * mu + gradient).to(momentum.dtype)
     if normalize_rows:
@@ -88,7 +88,7 @@ def make_optimizers(s, model, compiled):
 
 
 def lr_scale(s, step):
-    """WARMDOWN_ITERS and WARMDOWN_FRAC are one share of the run, of which the first has no MIN_LR."""
+    """WARMDOWN_ITERS counts as WARMDOWN_FRAC (see settings.resolve)."""
     done = step / s.ITERATIONS
     if s.WARMDOWN_FRAC <= 0 or done < 1 - s.WARMDOWN_FRAC:
         return 1.0

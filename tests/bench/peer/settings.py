@@ -1,5 +1,5 @@
-"""Settings under train_gpt's names and with its defaults: NAME=value from a file, as train_gpt inspect
---settings prints them of a preset, then the environment."""
+"""Settings with train_gpt's names and defaults: NAME=value from a file, as `train_gpt inspect --settings` prints them
+for a preset, overridden by the environment."""
 import argparse
 import os
 import pathlib
@@ -85,7 +85,7 @@ DEFAULTS = {
     "EMA_ENABLED": True,
     "EMA_DECAY": 0.997,
 }
-# Settings that this script has with these values alone.
+# Settings for which this script supports only these values.
 FIXED = {
     "DTG_ENABLED": False,
     "GATED_ATTENTION": False,
@@ -103,7 +103,7 @@ def value_of(text, kind):
 
 
 def read_texts(path):
-    """{NAME: value} of a file of NAME=value."""
+    """Reads a file of NAME=value lines; returns {NAME: value}."""
     lines = pathlib.Path(path).read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
@@ -121,10 +121,7 @@ def read_settings(path):
 
 
 def settings_of(texts):
-    """Settings of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
-    for setting, switches in SWITCHES.items():
-        if setting in texts:
-            texts = texts | {switch: str(int(value == texts[setting])) for value, switch in switches.items()}
+    """Settings from {NAME: value}, with every `auto` resolved. Unknown names are ignored."""
     for name, value in FIXED.items():
         if name in texts and value_of(texts[name], type(value)) != value:
             sys.exit(f"{name}={texts[name]} is not in this script")
@@ -141,7 +138,7 @@ def settings_of(texts):
 
 
 def resolve(s):
-    """What train_gpt's auto stands for, as numbers; where there is a tokenizer, BOS_ID is not read from it."""
+    """Resolves `auto` as train_gpt does, except that BOS_ID is not read from a tokenizer."""
     last_record = s.MUON_COEFFICIENTS == "polar_express"
     of_auto = {
         "RECIPE": "speedrun" if s.VALUE_RESIDUAL == "blend" else "last_record" if last_record else "record",
@@ -168,12 +165,12 @@ def micro_batches(s):
 
 
 def row_length(s):
-    """Tokens of a row: in the documents order a micro-batch is one."""
+    """Returns the tokens per row; in the documents order a micro-batch is one row."""
     return s.TRAIN_BATCH_TOKENS // micro_batches(s) if s.LOADER_ORDER == "documents" else s.TRAIN_SEQ_LEN
 
 
 def visited_blocks(s, recurrent):
-    """Blocks in the order of their visits; the first half of these are the encoder, which pushes the skips."""
+    """Returns the blocks in the order of their calls; the first half is the encoder, which pushes the skips."""
     blocks = list(range(s.NUM_LAYERS))
     if not recurrent or s.NUM_LOOPS == 0:
         return blocks

@@ -1,5 +1,4 @@
-"""Training tokens in train_gpt's order: from shards, or the very tokens of synthetic:zipf and
-synthetic:documents."""
+"""Training tokens in train_gpt's order: from shards, or the same tokens as synthetic:zipf and synthetic:documents."""
 import functools
 import pathlib
 import sys
@@ -11,7 +10,7 @@ from peer.settings import micro_batches, row_length
 
 
 class Shards:
-    """All training tokens in a row, shard after shard, wrapping for ever."""
+    """The training tokens, shard after shard, repeated endlessly."""
 
     def __init__(self, folder):
         paths = sorted(pathlib.Path(folder).glob("fineweb_train_*.bin"))
@@ -37,7 +36,7 @@ class Shards:
 
 
 def splitmix64(key, index):
-    """Number `index` of the sequence that begins at `key`; wraps at 64 bits."""
+    """Returns element `index` of the SplitMix64 sequence from `key`, modulo 2^64."""
     with np.errstate(over="ignore"):
         bits = np.uint64(key) + (np.asarray(index, np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -53,13 +52,13 @@ def key_of(seed, text):
 
 
 class ZipfTokens:
-    """synthetic:zipf token for token: a hash of the position draws from Walker's alias table of the
-    weights 1 / (rank + 3)."""
+    """The same tokens as synthetic:zipf: a hash of the position draws from Walker's alias table for the weights
+    1 / (rank + 3)."""
 
     lengths = [10_000_000_000]
 
     def __init__(self, vocabulary, seed, without=-1):
-        """without: an id that is none of them."""
+        """without: an excluded id."""
         self.key = key_of(seed, "train")
         ids = np.arange(vocabulary)
         draws = splitmix64(key_of(seed, "ids"), np.arange(vocabulary + 1)) >> np.uint64(32)
@@ -69,7 +68,7 @@ class ZipfTokens:
         ids = ids[ids != without]
         vocabulary = len(ids)
         shares = 1 / (np.arange(vocabulary) + 3.0)
-        # A running sum, with a loop's last bits.
+        # cumsum instead of sum, for the same rounding as a loop.
         shares = (shares * (vocabulary / np.cumsum(shares)[-1])).tolist()
         filled, rest = np.ones(vocabulary), np.arange(vocabulary)
 
@@ -96,9 +95,9 @@ class ZipfTokens:
 
 
 class Documents(ZipfTokens):
-    """synthetic:documents token for token: BOS at the beginning of documents of log-normal length."""
+    """The same tokens as synthetic:documents: BOS begins documents of log-normal length."""
 
-    BLOCK = 1 << 20  # tokens that begin with a document
+    BLOCK = 1 << 20  # tokens; each block begins with a document
 
     def __init__(self, vocabulary, seed, bos_id):
         super().__init__(vocabulary, seed, without=bos_id)
@@ -106,11 +105,11 @@ class Documents(ZipfTokens):
 
     @functools.lru_cache(maxsize=2)
     def begins(self, block):
-        """Where the documents of a block begin, from its first token on."""
+        """Returns where the documents of a block begin, relative to its first token."""
         key = splitmix64(self.documents_key, block)
-        bits = splitmix64(key, np.arange(self.BLOCK)).reshape(-1, 2)  # of each of more documents than fit
+        bits = splitmix64(key, np.arange(self.BLOCK)).reshape(-1, 2)  # two draws per document, for more documents than fit
         radius, turn = (((bits >> np.uint64(11)).astype(np.float64) + 1) * 2.0**-53).T
-        normal = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)  # Box and Muller
+        normal = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)  # Box-Muller transform
         lengths = np.maximum(2, np.rint(500 * np.exp(1.14 * normal)).astype(np.int64))
         begins = np.cumsum(lengths) - lengths
         return begins[begins < self.BLOCK]
@@ -143,7 +142,7 @@ def strided_order(source, tokens, repeat_first):
 
 
 def documents_order(source, tokens, bos_id):
-    """Rows from each shard's first document on; what is left of it beside whole rows is dropped."""
+    """Rows from each shard's first document on; tokens after the last whole row are dropped."""
     starts = np.cumsum([0] + source.lengths).tolist()
     while True:
         for start, length in zip(starts, source.lengths):
@@ -161,8 +160,8 @@ def first_document(source, start, length, bos_id):
 
 
 def segment_bounds(inputs, bos_id, limit):
-    """[n + 1] int32 of a row: where its segments begin, at each BOS and every `limit` tokens from there, and its
-    end, again and again up to a multiple of 256 segments: seldom another shape, for which all is compiled anew."""
+    """Returns a row's segment offsets [n + 1] int32: segments begin at each BOS and every `limit` tokens after it. The
+    row's end is repeated up to a multiple of 256 segments, so that new shapes, which cause recompilation, are rare."""
     begins = np.union1d([0], np.flatnonzero(inputs == bos_id))
     ends = np.append(begins[1:], len(inputs))
     starts = np.concatenate([np.arange(begin, end, limit) for begin, end in zip(begins, ends)])
@@ -179,8 +178,7 @@ def open_source(s):
 
 
 def batches(s, source, device):
-    """Endless micro-batches from the beginning: inputs and targets [B, T], and the bounds of the only row's
-    segments or None."""
+    """Yields micro-batches endlessly: inputs and targets [B, T], and the segment offsets of the only row or None."""
     tokens = s.TRAIN_BATCH_TOKENS // micro_batches(s)
     if s.LOADER_ORDER == "stream":
         order = stream_order(source, tokens)
