@@ -1,6 +1,6 @@
 #pragma once
-// Where a program is built without CUDA, or for no Hopper GPU, CMake takes each folder's
-// no_kernels.cpp or no_hopper.cpp in place of its kernels: the same functions, which nobody calls,
+// In a build without CUDA, or without sm_90a, CMake replaces each folder's kernels by its
+// no_kernels.cpp or no_hopper.cpp. These define the same functions as stubs that are never called,
 // since use_kernels() or use_hopper_kernels() (fused.h) is then false.
 #include <cstdlib>
 

@@ -3,18 +3,19 @@
 
 namespace tg {
 
-// Whose code computes an operation: LibTorch's, an own kernel's, an own Hopper GEMM's with the
-// operation in its prologue or epilogue, or that GEMM's with FP8 operands.
+// Implementation of an operation: ATen, a CUDA kernel of this program, its Hopper GEMM with the
+// operation fused into the prologue or epilogue, or the same GEMM with FP8 operands.
 enum class Kernel { aten, cuda, hopper, hopper_fp8 };
 const char* kernel_name(Kernel kernel);
 
-// Switches all own kernels on or off (FUSED=0), process-wide. Operations then run their ATen
-// reference.
+// Enables or disables (FUSED=0) all custom kernels, process-wide. When disabled, operations run
+// their ATen reference.
 void set_fused(bool on);
-// Whether an operation on `x` may use its own kernel: switched on, built with kernels, x on a GPU
-// in fp32, bf16 or fp16.
+// Whether an operation on `x` may use its custom kernel: kernels are enabled and x is on a GPU in
+// fp32, bf16 or fp16.
 bool use_kernels(const at::Tensor& x);
-// use_kernels() for the Hopper kernels: also requires a Hopper GPU, and x in bf16 or fp16.
+// Whether an operation on `x` may use Hopper kernels: use_kernels(x), a build with Hopper kernels,
+// a Hopper GPU, and x in bf16 or fp16.
 bool use_hopper_kernels(const at::Tensor& x);
 
 }  // namespace tg

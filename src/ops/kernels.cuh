@@ -1,5 +1,5 @@
 #pragma once
-// Device code that all kernels share: 16-byte vector accesses, warp reductions, dispatch by dtype.
+// Device code shared by all kernels: 16-byte vector accesses, warp reductions, dispatch by dtype.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -13,9 +13,9 @@ namespace tg::cuda {
 
 constexpr int kWarp = 32;
 constexpr int kAccessBytes = 16;
-constexpr float kNormEpsilon = 1.1920929e-07f;  // as in ops/rms_norm.cpp
+constexpr float kNormEpsilon = 1.1920929e-07f;  // same as in ops/norm/rms_norm.cpp
 
-// A pair of T, bf16 or fp16, in a word, the first in the low half.
+// Unpacks and packs a pair of T (bf16 or fp16) in a 32-bit word; the first element is the low half.
 template <typename T>
 __device__ inline float low_of(unsigned pair) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
@@ -41,13 +41,15 @@ __device__ inline unsigned rounded_pair(float low, float high) {
   }
 }
 
-// kSize elements in registers, read as fp32; by default one access of 16 bytes. Stored as words, so
-// that the compiler neither unpacks them into a register each nor splits the access.
+// A vector of kSize elements in registers, read as fp32; by default one 16-byte access. Stored as
+// 32-bit words, so that the compiler neither unpacks each element into its own register nor splits
+// the access.
 template <typename T, int kSize = kAccessBytes / sizeof(T)>
 struct Pack {
   static constexpr int size = kSize;
   static constexpr int word_count = kSize * sizeof(T) / sizeof(unsigned);
-  static_assert(word_count == 2 || word_count % 4 == 0, "no access of 8 or 16 bytes ends with it");
+  static_assert(word_count == 2 || word_count % 4 == 0,
+                "not a multiple of an 8- or 16-byte access");
   unsigned words[word_count];
 
   __device__ static Pack rounded(const float (&values)[kSize]) {
@@ -105,8 +107,8 @@ __device__ inline void store_rounded(T* to, const float (&values)[kSize]) {
   store_pack(to, Pack<T, kSize>::rounded(values));
 }
 
-// Sum over each group of `lanes` neighbouring lanes; every lane gets its group's. All lanes of the
-// warp must call it.
+// Sums over each group of `lanes` consecutive lanes; every lane gets its group's sum. All lanes of
+// the warp must call it.
 template <int lanes = kWarp>
 __device__ inline float warp_sum(float value) {
 #pragma unroll
@@ -128,14 +130,14 @@ void dispatch(Dtype dtype, Op op) {
   }
 }
 
-// Dispatches on the two dtypes of half precision.
+// Calls op(T{}) with __half or __nv_bfloat16.
 template <typename Op>
 void dispatch_half(Dtype dtype, Op op) {
   if (dtype == Dtype::fp16) return op(__half{});
   op(__nv_bfloat16{});
 }
 
-// To be called after each launch. Throws std::runtime_error with the kernel's name.
+// Call after each launch. Throws std::runtime_error with the kernel's name if the launch failed.
 inline void check_launch(const char* kernel) {
   const auto error = cudaGetLastError();
   if (error != cudaSuccess)

@@ -1,5 +1,5 @@
 #pragma once
-// From tensors to the kernel launchers.
+// Converts tensors into arguments of the kernel launchers.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -17,31 +17,31 @@ inline cuda::Dtype dtype_of(const at::Tensor& x) {
                                             : cuda::Dtype::fp16;
 }
 
-// The alignment of 16-byte vector accesses.
+// Whether x is aligned for 16-byte vector accesses.
 inline bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
-// What kernels without stride arguments require.
+// The layout that kernels without stride arguments require.
 inline bool is_aligned_contiguous(const at::Tensor& x) {
   return x.is_contiguous() && is_aligned(x);
 }
-// Whether nothing else refers to x or its memory, so that an operation may write to it.
+// Whether no other tensor shares x or its storage, so that an operation may overwrite it.
 inline bool is_sole_owner(const at::Tensor& x) {
   return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1;
 }
-// x itself or a copy; undefined if x is.
+// Returns x itself or a copy; undefined if x is undefined.
 inline at::Tensor aligned_contiguous(const at::Tensor& x) {
   return !x.defined() || is_aligned_contiguous(x) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
-// Whether the GEMM of gemm/hopper/ can compute x·Wᵀ of aligned_contiguous(x) [..., in] and W [out,
-// in], and dy·W: TMA requires rows that are multiples of 16 bytes.
+// Whether the GEMM of gemm/hopper/ can compute x·Wᵀ and dy·W for aligned_contiguous(x) [..., in]
+// and W [out, in]. TMA requires row sizes that are multiples of 16 bytes.
 inline bool supports_hopper_gemm(const at::Tensor& x, const at::Tensor& weight) {
   return use_hopper_kernels(x) && x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
          weight.scalar_type() == x.scalar_type() && is_aligned_contiguous(weight) &&
          weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
 }
 
-// Addresses for launchers; null for an undefined tensor.
+// Data pointers for launchers; null for an undefined tensor.
 inline const void* const_data(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr() : nullptr;
 }

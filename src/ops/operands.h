@@ -1,5 +1,5 @@
 #pragma once
-// Optional inputs of an autograd Function.
+// Helpers for autograd Functions: optional inputs and saved values.
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -9,20 +9,20 @@
 
 namespace tg {
 
-// As apply() takes one: nullopt for an undefined tensor.
+// An optional input as apply() takes it: nullopt for an undefined tensor.
 using OptionalTensor = std::optional<at::Tensor>;
 inline OptionalTensor optional_tensor(at::Tensor x) {
   return x.defined() ? OptionalTensor(std::move(x)) : std::nullopt;
 }
-// As forward() reads it.
+// An optional input as forward() reads it.
 inline at::Tensor or_undefined(const OptionalTensor& x) {
   return x.value_or(at::Tensor());
 }
 
-// Any value as AutogradContext::saved_data keeps one, and it back.
+// Wraps any value for AutogradContext::saved_data, and unwraps it.
 template <class T>
 struct Capsule : torch::CustomClassHolder {
-  explicit Capsule(T of) : value(std::move(of)) {}
+  explicit Capsule(T wrapped) : value(std::move(wrapped)) {}
   T value;
 };
 template <class T>
@@ -34,8 +34,8 @@ T from_capsule(const at::IValue& saved) {
   return c10::static_intrusive_pointer_cast<Capsule<T>>(saved.toCapsule())->value;
 }
 
-// In backward(), which of apply()'s first `count` inputs need a gradient; is_given(i) tells whether
-// input i is defined, since autograd numbers only those.
+// Returns, in backward(), which of apply()'s first `count` inputs need a gradient. is_given(i)
+// tells whether input i is defined, since autograd numbers only the defined ones.
 template <std::size_t count, class IsGiven>
 std::array<bool, count> wanted_gradients(const torch::autograd::AutogradContext& context,
                                          IsGiven is_given) {

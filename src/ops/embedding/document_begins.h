@@ -3,8 +3,8 @@
 
 namespace tg {
 
-// [B, T] bool: whether a document begins with the token, as one does with each row.
-// ends [B, T] int32: of a token, where in its row its document ends.
+// Returns [B, T] bool: whether a document begins at the token; true at the start of each row.
+// `ends` [B, T] int32: for each token, the position in its row at which its document ends.
 at::Tensor document_begins(const at::Tensor& ends_bt);
 
 }  // namespace tg

@@ -1,6 +1,6 @@
-// Segmented sum of rows by id, in two kernels, so that ids of any frequency fill the GPU. The ids
-// are sorted; each thread sums the runs of equal ids in one chunk of them, and reads every row
-// once. Runs that cross chunks leave a partial sum in each chunk, which the second kernel adds up.
+// Segmented sum of rows by id in two kernels, load-balanced for ids of any frequency. The ids are
+// sorted; each thread sums the runs of equal ids in one chunk and reads every row once. Runs that
+// cross chunks write a partial sum per chunk, which the second kernel adds up.
 #include "ops/embedding/embedding_gradient_kernel.h"
 #include "ops/kernels.cuh"
 
@@ -14,11 +14,11 @@ constexpr int kThreads = 256;
 constexpr int kChunk = 64;
 constexpr int kLoadsInFlight = 8;  // per thread
 
-std::int64_t chunks_of(std::int64_t count) {
+std::int64_t num_chunks(std::int64_t count) {
   return (count + kChunk - 1) / kChunk;
 }
 
-// A thread's chunk [begin, end) and first column; neighbouring threads have neighbouring columns.
+// A thread's chunk [begin, end) and first column; consecutive threads have consecutive columns.
 template <typename T>
 struct ThreadWork {
   std::int64_t chunk, begin, end;
@@ -33,7 +33,7 @@ struct ThreadWork {
   }
 };
 
-// to[k] += sum[k]. Each row of the gradient has one writer.
+// Computes to[k] += sum[k], without atomics: each row of the gradient has one writer.
 template <int kSize>
 __device__ void add_to(float* to, const float (&sum)[kSize]) {
   const auto before = load_pack<float, kSize>(to);
@@ -128,14 +128,14 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 std::int64_t embedding_partial_rows(std::int64_t count) {
-  return 2 * chunks_of(count);
+  return 2 * num_chunks(count);
 }
 
 void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient,
                         Stream stream) {
   if (args.count == 0) return;
   const auto blocks = [&](int columns) {
-    const std::int64_t threads = chunks_of(args.count) * (args.width / columns);
+    const std::int64_t threads = num_chunks(args.count) * (args.width / columns);
     return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
   };
   dispatch(args.dtype, [&](auto zero) {

@@ -3,7 +3,7 @@
 
 namespace tg::cuda {
 
-// Gradients of the rows that were looked up, and their ids.
+// Gradients of looked-up rows, and their ids.
 struct EmbeddingRows {
   const void* rows;           // [count, width] of `dtype`; a row is a multiple of 16 bytes
   const std::int32_t* ids;    // [count], sorted
@@ -13,11 +13,11 @@ struct EmbeddingRows {
   Dtype dtype;
 };
 
-// Rows of the workspace `partials` [., width] fp32 of embedding_gradient.
+// Returns the number of rows of embedding_gradient()'s workspace `partials` [., width] fp32.
 std::int64_t embedding_partial_rows(std::int64_t count);
 
-// Kernel of ops/embedding/embedding_lookup.h. Adds to those rows of `gradient` [V, width] fp32
-// whose id occurs.
+// Kernel of ops/embedding/embedding_lookup.h. Adds to the rows of `gradient` [V, width] fp32 whose
+// ids occur.
 void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient, Stream stream);
 
 }  // namespace tg::cuda

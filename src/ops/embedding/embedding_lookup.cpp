@@ -19,7 +19,8 @@ struct EmbeddingLookup : torch::autograd::Function<EmbeddingLookup> {
     context->set_materialize_grads(false);
     context->save_for_backward({ids});
     context->saved_data["vocab"] = table.size(0);
-    context->saved_data["gradient"] = gradient;  // which others change meanwhile
+    context->saved_data["gradient"] =
+        gradient;  // not through save_for_backward: it is modified in place
     return at::embedding(table, ids);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {

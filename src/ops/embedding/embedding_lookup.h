@@ -3,18 +3,18 @@
 
 namespace tg {
 
-// y = table[ids]. table [V, D], ids [...] int64 in [0, V) → [..., D] in the table's dtype. The
-// table's gradient is embedding_gradient(); with `gradient` it accumulates there as
-// accumulate_embedding_gradient() does, and autograd gets none.
+// Returns table[ids]: table [V, D], ids [...] int64 in [0, V) → [..., D] in the table's dtype. The
+// table's gradient is embedding_gradient(). With `gradient`, backward calls
+// accumulate_embedding_gradient() on it, and autograd gets no gradient for the table.
 at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids,
                             const at::Tensor& gradient = {});
 
-// The gradient [V, D] of a table of `vocab` rows, in fp32 (fp64 for fp64), from the gradient dy
-// [..., D] of the rows looked up at ids [...]: row v is the sum of dy over the positions with id v,
-// zero if there are none. On a GPU summed in a fixed order.
+// Computes the gradient [V, D] of a table of `vocab` rows, in fp32 (fp64 for fp64), from the
+// gradient dy [..., D] of the rows looked up at ids [...]: row v is the sum of dy over the
+// positions with id v, zero if there are none. The summation order on a GPU is fixed.
 at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab);
-// Adds embedding_gradient() to `gradient` [at least vocab, D], contiguous, in fp32 (fp64 for fp64);
-// rows of ids that do not occur are not touched.
+// Adds embedding_gradient() to `gradient` [at least vocab, D], contiguous, in fp32 (fp64 for fp64).
+// On a GPU only rows whose ids occur are accessed.
 void accumulate_embedding_gradient(const at::Tensor& gradient, const at::Tensor& dy,
                                    const at::Tensor& ids);
 

@@ -5,9 +5,9 @@
 
 namespace tg {
 
-// Adds to each position a gated multiple of the one before, within a document:
+// Adds to each position the previous one of its document, scaled by a gate:
 //   y_t = x_t + λ·σ(w·x_t[:W])·x_{t−1}
-// for t ≥ 1 where ids_t is not `bos_id`; elsewhere y_t = x_t.
+// for t ≥ 1 if ids_t is not `bos_id`; else y_t = x_t.
 struct SmearGate {
   static constexpr std::int64_t kNoBos = -1;  // no token begins a document
 

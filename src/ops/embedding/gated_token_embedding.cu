@@ -1,16 +1,17 @@
-// The kernels of token_embedding.cu with a smear gate (gated_smear.h), whose sum comes before the
-// norm. With m_t = 1 inside a document, else 0, rows e and s_t = m_t·λ·σ(w·e_t[:W]):
+// Variant of token_embedding.cu's kernels with gated_smear() (gated_smear.h), which precedes the
+// norm. With e_t the rows before it, m_t = 0 at a document's first token, else 1, and s_t =
+// m_t·λ·σ(w·e_t[:W]):
 //   x_t = e_t + s_t·e_{t−1}
 //   de_t = dx_t + s_{t+1}·dx_{t+1} + s_t·(1 − σ)·(dx_t·e_{t−1})·w
 //   dw = Σ s_t·(1 − σ)·(dx_t·e_{t−1})·e_t[:W],  dλ = Σ m_t·σ·(dx_t·e_{t−1})
-// Backward goes from later positions to earlier ones, so that it keeps only s·dx of the next one.
+// Backward runs from later to earlier positions, keeping only s_{t+1}·dx_{t+1} in registers.
 #include "ops/embedding/token_rows.cuh"
 
 namespace tg::cuda {
 
 namespace {
 
-// A lane's weights, all in its first pack.
+// A lane's gate weights; all columns of the window are in first packs.
 template <typename T>
 struct GateWindow {
   static constexpr int size = Pack<T>::size;
@@ -25,8 +26,8 @@ struct GateWindow {
   static __device__ int column(int k) {
     return threadIdx.x % kWarp * size + k;
   }
-  // σ(w·e[:W]).
-  __device__ float open(const float (&first_pack)[size]) const {
+  // Returns σ(w·e[:W]).
+  __device__ float sigmoid(const float (&first_pack)[size]) const {
     float dot = 0;
 #pragma unroll
     for (int k = 0; k < size; ++k) dot = fmaf(weight[k], first_pack[k], dot);
@@ -34,7 +35,7 @@ struct GateWindow {
   }
 };
 
-// Whether the document of position `t` of its sequence began before it.
+// Whether position `t` of its sequence is not the first of its document.
 __device__ bool continues_document(const TokenEmbeddingArgs& args, std::int64_t position,
                                    std::int64_t t) {
   return t > 0 && args.ids[position] != args.bos_id;
@@ -54,12 +55,13 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     Values<T, kPacks> e;
     for_each_element<T, kPacks>([&](int j, int k, int) { e[j][k] = sum(j, k, scale); });
     if (t >= run.begin) {
-      const float open = gate.open(e[0]);
-      const float share = continues_document(args, position, t) ? gate.lambda * open : 0.0f;
+      const float gate_value = gate.sigmoid(e[0]);
+      const float gate_scale =
+          continues_document(args, position, t) ? gate.lambda * gate_value : 0.0f;
       Values<T, kPacks> x;
       float squares = 0;
       for_each_element<T, kPacks>([&](int j, int k, int) {
-        x[j][k] = fmaf(share, previous[j][k], e[j][k]);
+        x[j][k] = fmaf(gate_scale, previous[j][k], e[j][k]);
         squares += x[j][k] * x[j][k];
       });
       const float inverse_rms = rsqrtf(warp_sum(squares) * mean_weight + kNormEpsilon);
@@ -80,39 +82,41 @@ __global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 
   const float mean_weight = 1.0f / args.channels;
   const auto* dy = static_cast<const T*>(gradients.dy);
   float dweight[Pack<T>::size] = {}, dlambda = 0, dscale = 0;
-  Values<T, kPacks> de = {};  // between positions s_{t+1}·dx_{t+1}
-  TokenSum<T, kPacks> now, before;
-  // The first position after the run's counts for what it passes to the run's last.
+  Values<T, kPacks> de = {};  // between iterations: s_{t+1}·dx_{t+1}
+  TokenSum<T, kPacks> current, previous;
+  // Starts at the first position after the run, which contributes to the gradient of the run's last
+  // one.
   const std::int64_t last = run.end < args.length ? run.end : run.end - 1;
-  if (run.begin < run.end) now = TokenSum<T, kPacks>(args, run.sequence_start + last);
+  if (run.begin < run.end) current = TokenSum<T, kPacks>(args, run.sequence_start + last);
   for (std::int64_t t = last; run.begin < run.end && t >= run.begin; --t) {
     const std::int64_t position = run.sequence_start + t;
-    before.clear();
-    if (t > 0) before = TokenSum<T, kPacks>(args, position - 1);
-    RowPacks<T, kPacks> dy_now;
-    dy_now.load(dy + position * width, width);
+    previous.clear();
+    if (t > 0) previous = TokenSum<T, kPacks>(args, position - 1);
+    RowPacks<T, kPacks> dy_current;
+    dy_current.load(dy + position * width, width);
     Values<T, kPacks> e, x, dx;
-    for_each_element<T, kPacks>([&](int j, int k, int) { e[j][k] = now(j, k, scale); });
+    for_each_element<T, kPacks>([&](int j, int k, int) { e[j][k] = current(j, k, scale); });
     const bool continues = continues_document(args, position, t);
-    const float open = gate.open(e[0]), share = continues ? gate.lambda * open : 0.0f;
+    const float gate_value = gate.sigmoid(e[0]),
+                gate_scale = continues ? gate.lambda * gate_value : 0.0f;
     float squares = 0, dot = 0;
     for_each_element<T, kPacks>([&](int j, int k, int) {
-      x[j][k] = fmaf(share, before(j, k, scale), e[j][k]);
+      x[j][k] = fmaf(gate_scale, previous(j, k, scale), e[j][k]);
       squares += x[j][k] * x[j][k];
-      dot += x[j][k] * dy_now(j, k);
+      dot += x[j][k] * dy_current(j, k);
     });
     const float inverse_rms = rsqrtf(warp_sum(squares) * mean_weight + kNormEpsilon);
     // Through RMSNorm: dx = (dy − y·mean(y·dy)) / rms(x).
     const float x_scale = warp_sum(dot) * mean_weight * inverse_rms * inverse_rms;
-    float along = 0;  // dx·e_{t−1}
+    float dot_previous = 0;  // dx·e_{t−1}
     for_each_element<T, kPacks>([&](int j, int k, int) {
-      dx[j][k] = inverse_rms * (dy_now(j, k) - x_scale * x[j][k]);
-      along = fmaf(dx[j][k], before(j, k, scale), along);
+      dx[j][k] = inverse_rms * (dy_current(j, k) - x_scale * x[j][k]);
+      dot_previous = fmaf(dx[j][k], previous(j, k, scale), dot_previous);
     });
-    along = continues ? warp_sum(along) : 0.0f;
+    dot_previous = continues ? warp_sum(dot_previous) : 0.0f;
     if (t < run.end) {
-      const float slope = share * (1 - open) * along;
-      dlambda = fmaf(open, along, dlambda);
+      const float slope = gate_scale * (1 - gate_value) * dot_previous;
+      dlambda = fmaf(gate_value, dot_previous, dlambda);
 #pragma unroll
       for (int k = 0; k < Pack<T>::size; ++k) {
         dweight[k] = fmaf(slope, e[0][k], dweight[k]);
@@ -120,7 +124,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 
       }
       for_each_element<T, kPacks>([&](int j, int k, int) {
         de[j][k] += dx[j][k];
-        dscale = fmaf(de[j][k], now.bigram(j, k), dscale);
+        dscale = fmaf(de[j][k], current.bigram(j, k), dscale);
       });
       if (gradients.dsum != nullptr)
         store_row<T, kPacks>(static_cast<T*>(gradients.dsum) + position * width, width,
@@ -129,8 +133,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 
         store_row<T, kPacks>(static_cast<T*>(gradients.dbigram) + position * width, width,
                              [&](int j, int k) { return scale * de[j][k]; });
     }
-    for_each_element<T, kPacks>([&](int j, int k, int) { de[j][k] = share * dx[j][k]; });
-    now = before;
+    for_each_element<T, kPacks>([&](int j, int k, int) { de[j][k] = gate_scale * dx[j][k]; });
+    current = previous;
   }
   if (gradients.partials == nullptr) return;
   dscale = warp_sum(dscale);

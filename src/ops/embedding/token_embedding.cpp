@@ -18,16 +18,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-at::ScalarType dtype_of_result(const TokenEmbedding& of) {
-  return of.dtype.value_or(of.table_vd.scalar_type());
+at::ScalarType result_dtype(const TokenEmbedding& inputs) {
+  return inputs.dtype.value_or(inputs.table_vd.scalar_type());
 }
 
-at::Tensor reference(const TokenEmbedding& of) {
-  auto x = embedding_lookup(of.table_vd, of.ids_bt, of.table_gradient_vd).to(dtype_of_result(of));
-  if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
-  if (of.gated_smear.defined()) x = gated_smear(x, of.ids_bt, of.gated_smear);
-  x = rms_norm(x, of.channels);
-  return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d, of.document_ends_bt) : x;
+at::Tensor reference(const TokenEmbedding& inputs) {
+  auto x = embedding_lookup(inputs.table_vd, inputs.ids_bt, inputs.table_gradient_vd)
+               .to(result_dtype(inputs));
+  if (inputs.bigram_btd.defined())
+    x = x + inputs.bigram_btd * inputs.bigram_scale.to(x.scalar_type());
+  if (inputs.gated_smear.defined()) x = gated_smear(x, inputs.ids_bt, inputs.gated_smear);
+  x = rms_norm(x, inputs.channels);
+  return inputs.smear_gate_d.defined() ? smear(x, inputs.smear_gate_d, inputs.document_ends_bt) : x;
 }
 
 bool fp32_or_none(const at::Tensor& x) {
@@ -39,40 +41,42 @@ bool supported(const SmearGate& gate) {
          (fp32_or_none(gate.weight_1w) && gate.weight_1w.size(1) <= cuda::kMaxGateWindow);
 }
 
-bool supported(const TokenEmbedding& of) {
-  const auto& table = of.table_vd;
-  const auto dtype = dtype_of_result(of);
+bool supported(const TokenEmbedding& inputs) {
+  const auto& table = inputs.table_vd;
+  const auto dtype = result_dtype(inputs);
   const auto width = table.size(1);
   return use_kernels(table) && width * at::elementSize(dtype) % 16 == 0 &&
-         width <= cuda::kMaxTokenWidth && of.ids_bt.numel() > 0 && fp32_or_none(of.bigram_scale) &&
-         fp32_or_none(of.smear_gate_d) && supported(of.gated_smear) &&
-         (!of.bigram_btd.defined() || of.bigram_btd.scalar_type() == dtype);
+         width <= cuda::kMaxTokenWidth && inputs.ids_bt.numel() > 0 &&
+         fp32_or_none(inputs.bigram_scale) && fp32_or_none(inputs.smear_gate_d) &&
+         supported(inputs.gated_smear) &&
+         (!inputs.bigram_btd.defined() || inputs.bigram_btd.scalar_type() == dtype);
 }
 
-cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
-  const auto& gate = of.gated_smear;
-  return {.table = const_data(of.table_vd),
-          .ids = of.ids_bt.const_data_ptr<std::int64_t>(),
-          .bigram = const_data(of.bigram_btd),
-          .bigram_scale = const_fp32_data(of.bigram_scale),
-          .gate = const_fp32_data(of.smear_gate_d),
+cuda::TokenEmbeddingArgs kernel_args(const TokenEmbedding& inputs) {
+  const auto& gate = inputs.gated_smear;
+  return {.table = const_data(inputs.table_vd),
+          .ids = inputs.ids_bt.const_data_ptr<std::int64_t>(),
+          .bigram = const_data(inputs.bigram_btd),
+          .bigram_scale = const_fp32_data(inputs.bigram_scale),
+          .gate = const_fp32_data(inputs.smear_gate_d),
           .smear_weight = const_fp32_data(gate.weight_1w),
           .smear_lambda = const_fp32_data(gate.lambda_1),
-          .document_ends = of.document_ends_bt.defined()
-                               ? of.document_ends_bt.const_data_ptr<std::int32_t>()
+          .document_ends = inputs.document_ends_bt.defined()
+                               ? inputs.document_ends_bt.const_data_ptr<std::int32_t>()
                                : nullptr,
           .bos_id = gate.bos_id,
           .window = gate.defined() ? static_cast<int>(gate.weight_1w.size(1)) : 0,
-          .batch = of.ids_bt.numel() / of.ids_bt.size(-1),
-          .length = of.ids_bt.size(-1),
-          .width = static_cast<int>(of.table_vd.size(1)),
-          .channels = static_cast<int>(of.channels == 0 ? of.table_vd.size(1) : of.channels),
-          .dtype = dtype_of(of.table_vd)};
+          .batch = inputs.ids_bt.numel() / inputs.ids_bt.size(-1),
+          .length = inputs.ids_bt.size(-1),
+          .width = static_cast<int>(inputs.table_vd.size(1)),
+          .channels =
+              static_cast<int>(inputs.channels == 0 ? inputs.table_vd.size(1) : inputs.channels),
+          .dtype = dtype_of(inputs.table_vd)};
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
-  static TokenEmbedding inputs_of(const variable_list& saved, std::int64_t channels,
-                                  std::int64_t bos_id) {
+  static TokenEmbedding saved_inputs(const variable_list& saved, std::int64_t channels,
+                                     std::int64_t bos_id) {
     return {.table_vd = saved[0],
             .ids_bt = saved[1],
             .bigram_btd = saved[2],
@@ -103,12 +107,13 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     context->save_for_backward(saved);
     context->saved_data["channels"] = channels;
     context->saved_data["bos_id"] = bos_id;
-    context->saved_data["table_gradient"] = table_gradient;  // which others change meanwhile
+    context->saved_data["table_gradient"] =
+        table_gradient;  // not through save_for_backward: it is modified in place
     auto shape = ids.sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
-    cuda::token_embedding_forward(rows_of(inputs_of(saved, channels, bos_id)), mutable_data(y),
-                                  current_stream(y));
+    cuda::token_embedding_forward(kernel_args(saved_inputs(saved, channels, bos_id)),
+                                  mutable_data(y), current_stream(y));
     return y;
   }
 
@@ -117,7 +122,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     auto& data = context->saved_data;
-    const auto rows = rows_of(inputs_of(saved, data["channels"].toInt(), data["bos_id"].toInt()));
+    const auto args =
+        kernel_args(saved_inputs(saved, data["channels"].toInt(), data["bos_id"].toInt()));
     const auto wanted =
         wanted_gradients<7>(*context, [&](std::size_t i) { return saved[i].defined(); });
     const auto needs = [&](std::size_t i) { return wanted[i]; };
@@ -126,12 +132,12 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     at::Tensor dsum, dbigram, partials, sums;
     if (needs(0)) dsum = at::empty_like(dy);
     if (needs(2)) dbigram = at::empty_like(dy);
-    const auto columns = cuda::token_embedding_sums(rows);
+    const auto columns = cuda::token_embedding_sums(args);
     if (needs(3) || needs(4) || needs(5) || needs(6)) {
-      partials = at::empty({cuda::token_embedding_blocks(rows), columns}, fp32);
+      partials = at::empty({cuda::token_embedding_blocks(args), columns}, fp32);
       sums = at::empty({columns}, fp32);
     }
-    cuda::token_embedding_backward(rows,
+    cuda::token_embedding_backward(args,
                                    {.dy = const_data(dy),
                                     .dsum = mutable_data(dsum),
                                     .dbigram = mutable_data(dbigram),
@@ -167,16 +173,17 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 
 }  // namespace
 
-at::Tensor token_embedding(const TokenEmbedding& of) {
-  if (!supported(of)) return reference(of);
+at::Tensor token_embedding(const TokenEmbedding& inputs) {
+  if (!supported(inputs)) return reference(inputs);
   const auto optional = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
-  // Bigrams and the gated smear know documents by themselves.
-  const auto ends = of.smear_gate_d.defined() ? of.document_ends_bt : at::Tensor();
+  // bigram_hash() and gated_smear() handle documents on their own.
+  const auto ends = inputs.smear_gate_d.defined() ? inputs.document_ends_bt : at::Tensor();
   return FusedTokenEmbedding::apply(
-      aligned_contiguous(of.table_vd), of.ids_bt.contiguous(), optional(of.bigram_btd),
-      optional(of.bigram_scale), optional(of.smear_gate_d), optional(of.gated_smear.weight_1w),
-      optional(of.gated_smear.lambda_1), of.channels, dtype_of_result(of), of.gated_smear.bos_id,
-      optional_tensor(of.table_gradient_vd), optional(ends));
+      aligned_contiguous(inputs.table_vd), inputs.ids_bt.contiguous(), optional(inputs.bigram_btd),
+      optional(inputs.bigram_scale), optional(inputs.smear_gate_d),
+      optional(inputs.gated_smear.weight_1w), optional(inputs.gated_smear.lambda_1),
+      inputs.channels, result_dtype(inputs), inputs.gated_smear.bos_id,
+      optional_tensor(inputs.table_gradient_vd), optional(ends));
 }
 
 }  // namespace tg

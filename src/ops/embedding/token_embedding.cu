@@ -1,6 +1,6 @@
-// Token embedding, bigram, RMSNorm and smear in one pass. Forward reads a row of the table and of
-// the bigrams and writes y; backward reads both and dy and writes dsum and dbigram. Smear's
-// neighbour is already in the warp's registers. Memory-bound.
+// Fused token embedding, bigram, RMSNorm and smear. Forward reads the rows of the table and the
+// bigrams and writes y; backward reads these and dy and writes dsum and dbigram. A warp processes
+// consecutive positions, so that smear's previous position is in registers. Memory-bound.
 #include "ops/embedding/token_rows.cuh"
 #include "ops/norm/sum_rows.h"
 
@@ -8,7 +8,7 @@ namespace tg::cuda {
 
 namespace {
 
-// What smear() reads before a position: nothing, its sequence or its document.
+// Scope of smear(): no smear, within the sequence, or within the document.
 enum class Smeared { off, in_sequences, in_documents };
 
 // Whether position `t` of its sequence is the last one of its document.
@@ -17,11 +17,13 @@ __device__ bool ends_document(const TokenEmbeddingArgs& args, std::int64_t posit
   return args.document_ends[position] == t + 1;
 }
 
-// share = σ(gate)
+// Computes weights = σ(gate).
 template <typename T, int kPacks>
-__device__ void load_shares(const TokenEmbeddingArgs& args, Values<T, kPacks>& share) {
+__device__ void load_smear_weights(const TokenEmbeddingArgs& args,
+                                   Values<T, kPacks>& smear_weight) {
   for_each_element<T, kPacks>([&](int j, int k, int column) {
-    share[j][k] = column < args.width ? __fdividef(1.0f, 1 + expf(-args.gate[column])) : 0.0f;
+    smear_weight[j][k] =
+        column < args.width ? __fdividef(1.0f, 1 + expf(-args.gate[column])) : 0.0f;
   });
 }
 
@@ -32,8 +34,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const Run run(args.batch, args.length);
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
   const float mean_weight = 1.0f / args.channels;
-  Values<T, kPacks> share, previous = {};
-  if (kSmeared) load_shares<T, kPacks>(args, share);
+  Values<T, kPacks> smear_weight, previous = {};
+  if (kSmeared) load_smear_weights<T, kPacks>(args, smear_weight);
   for (std::int64_t t = run.begin - (kSmeared && run.begin > 0 ? 1 : 0); t < run.end; ++t) {
     const std::int64_t position = run.sequence_start + t;
     const TokenSum<T, kPacks> sum(args, position);
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     for_each_element<T, kPacks>([&](int j, int k, int) { x[j][k] *= inverse_rms; });
     if (t >= run.begin) {
       store_row<T, kPacks>(y + position * args.width, args.width, [&](int j, int k) {
-        return kSmeared ? fmaf(share[j][k], previous[j][k] - x[j][k], x[j][k]) : x[j][k];
+        return kSmeared ? fmaf(smear_weight[j][k], previous[j][k] - x[j][k], x[j][k]) : x[j][k];
       });
     }
     if (kSmeared) {
@@ -71,9 +73,9 @@ __global__ void __launch_bounds__(kWarps* kWarp,
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
   const float mean_weight = 1.0f / args.channels;
   const auto* dy = static_cast<const T*>(gradients.dy);
-  Values<T, kPacks> share, dshare = {};
+  Values<T, kPacks> smear_weight, dsmear_weight = {};
   float dscale = 0;
-  if (kSmeared) load_shares<T, kPacks>(args, share);
+  if (kSmeared) load_smear_weights<T, kPacks>(args, smear_weight);
   RowPacks<T, kPacks> dy_now, dy_next;
   if (run.begin < run.end) dy_now.load(dy + (run.sequence_start + run.begin) * width, width);
   for (std::int64_t t = run.begin; t < run.end; ++t) {
@@ -89,7 +91,8 @@ __global__ void __launch_bounds__(kWarps* kWarp,
     for_each_element<T, kPacks>([&](int j, int k, int) {
       x[j][k] = sum(j, k, scale);
       dx[j][k] = dy_now(j, k);
-      if (kSmeared) dx[j][k] = fmaf(share[j][k], dy_after(j, k) - dy_now(j, k), dy_now(j, k));
+      if (kSmeared)
+        dx[j][k] = fmaf(smear_weight[j][k], dy_after(j, k) - dy_now(j, k), dy_now(j, k));
       squares += x[j][k] * x[j][k];
       dot += x[j][k] * dx[j][k];
     });
@@ -108,7 +111,8 @@ __global__ void __launch_bounds__(kWarps* kWarp,
                            [&](int j, int k) { return scale * dx[j][k]; });
     if (kSmeared)
       for_each_element<T, kPacks>([&](int j, int k, int) {
-        dshare[j][k] = fmaf(inverse_rms * x[j][k], dy_after(j, k) - dy_now(j, k), dshare[j][k]);
+        dsmear_weight[j][k] =
+            fmaf(inverse_rms * x[j][k], dy_after(j, k) - dy_now(j, k), dsmear_weight[j][k]);
       });
     dy_now = dy_next;
   }
@@ -117,13 +121,13 @@ __global__ void __launch_bounds__(kWarps* kWarp,
   store_block_sums(gradients.partials, width + 1, [&](float* sums) {
     for_each_element<T, kPacks>([&](int j, int k, int column) {
       if (kSmeared && column < width)
-        sums[column] += dshare[j][k] * share[j][k] * (1 - share[j][k]);
+        sums[column] += dsmear_weight[j][k] * smear_weight[j][k] * (1 - smear_weight[j][k]);
     });
     if (threadIdx.x % kWarp == 0) sums[width] += dscale;
   });
 }
 
-// Calls op(T{}, packs per lane, what is smeared).
+// Calls op(T{}, packs per lane, Smeared).
 template <typename Op>
 void dispatch_smeared(const TokenEmbeddingArgs& args, Op op) {
   dispatch_row(args, [&](auto zero, auto packs) {
@@ -138,7 +142,7 @@ void dispatch_smeared(const TokenEmbeddingArgs& args, Op op) {
 }  // namespace
 
 std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args) {
-  return (runs_of(args.batch, args.length) + kWarps - 1) / kWarps;
+  return (num_runs(args.batch, args.length) + kWarps - 1) / kWarps;
 }
 
 int token_embedding_sums(const TokenEmbeddingArgs& args) {

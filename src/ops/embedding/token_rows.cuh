@@ -1,6 +1,6 @@
 #pragma once
-// Shared parts of the kernels of ops/embedding/token_embedding.h: a warp has one position in
-// registers and walks through consecutive ones.
+// Device code shared by the kernels of ops/embedding/token_embedding.h: a warp holds one position
+// in registers and iterates over consecutive ones.
 #include <type_traits>
 
 #include "ops/embedding/token_embedding_kernel.h"
@@ -9,13 +9,13 @@
 namespace tg::cuda {
 
 constexpr int kWarps = 4;
-constexpr int kRun = 16;  // consecutive positions per warp; reading one more for smear costs 6 %
+constexpr int kRun = 16;  // consecutive positions per warp; smear's extra position costs 6 %
 
-inline std::int64_t runs_of(std::int64_t batch, std::int64_t length) {
+inline std::int64_t num_runs(std::int64_t batch, std::int64_t length) {
   return batch * ((length + kRun - 1) / kRun);
 }
 
-// This warp's positions [begin, end) in a sequence whose first position is `sequence_start`; none
+// This warp's positions [begin, end) in a sequence whose first position is `sequence_start`; empty
 // for warps beyond the last run.
 struct Run {
   std::int64_t sequence_start, begin = 0, end = 0;
@@ -29,7 +29,7 @@ struct Run {
   }
 };
 
-// A lane's packs of a row: every 32nd; zeros beyond the width.
+// A lane's packs of a row, every 32nd; zeros beyond the width.
 template <typename T, int kPacks>
 struct RowPacks {
   static constexpr int size = Pack<T>::size;
@@ -63,7 +63,7 @@ __device__ void for_each_element(Op op) {
     for (int k = 0; k < Pack<T>::size; ++k) op(j, k, RowPacks<T, kPacks>::column(j) + k);
   }
 }
-// to[column] = op(j, k).
+// Stores to[column] = op(j, k).
 template <typename T, int kPacks, typename Op>
 __device__ void store_row(T* to, int width, Op op) {
 #pragma unroll
@@ -76,7 +76,7 @@ __device__ void store_row(T* to, int width, Op op) {
   }
 }
 
-// A row before RMSNorm: x = table[id] + scale·bigram.
+// Computes a row before RMSNorm: x = table[id] + scale·bigram.
 template <typename T, int kPacks>
 struct TokenSum {
   RowPacks<T, kPacks> token, bigram;
@@ -99,8 +99,8 @@ struct TokenSum {
   }
 };
 
-// A block's sums [columns], of what its warps add to them one after the other, to its row of
-// `partials` [blocks, columns]. `add(sums)` is called by all lanes of a warp.
+// Accumulates a block's sums [columns] and stores them in its row of `partials` [blocks, columns].
+// Warps add in a fixed order; `add(sums)` is called by all lanes of a warp.
 template <typename Add>
 __device__ void store_block_sums(float* partials, int columns, Add add) {
   extern __shared__ float sums[];  // [columns]
@@ -114,7 +114,7 @@ __device__ void store_block_sums(float* partials, int columns, Add add) {
     partials[std::int64_t{blockIdx.x} * columns + i] = sums[i];
 }
 
-// Calls op(T{}, packs per lane) with the fewest packs that hold a row.
+// Calls op(T{}, packs per lane) with the smallest instantiated number of packs that holds a row.
 template <typename Op>
 void dispatch_row(const TokenEmbeddingArgs& args, Op op) {
   dispatch(args.dtype, [&](auto zero) {
@@ -127,7 +127,7 @@ void dispatch_row(const TokenEmbeddingArgs& args, Op op) {
   });
 }
 
-// Kernels of gated_token_embedding.cu: with a smear gate, and all but the last step of backward.
+// Kernels of gated_token_embedding.cu. gated_backward() writes `partials`, which the caller sums.
 void gated_forward(const TokenEmbeddingArgs& args, void* y, Stream stream);
 void gated_backward(const TokenEmbeddingArgs& args, const TokenEmbeddingGradients& gradients,
                     Stream stream);

@@ -16,12 +16,12 @@ namespace tg {
 namespace {
 
 constexpr int kCandidates = 8, kRounds = 2;
-// m·n·k of what is timed. Below, a launch takes less than some 30 us. Above, launches on end run at
-// the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
-// tokens they chose an algorithm that is 6 % slower then.
+// Range of m·n·k that is timed. Smaller launches take less than about 30 us. Larger ones, when
+// launched back to back, run at the power limit, where the largest tiles win and short timings
+// mislead: for the head of 50,304 tokens they chose an algorithm that is 6 % slower there.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
-// And k, which beyond is mostly the columns of a head: the operand that timing would add is as
-// large as the gradient of its logits, at a moment when all activations are there.
+// Largest k that is timed. A larger k is mostly the vocabulary of a head: timing would allocate an
+// operand as large as the gradient of the logits while all activations are alive.
 constexpr std::int64_t kMaxTimedK = 8191;
 
 bool is_worth_timing(const GemmProblem& p) {
@@ -38,18 +38,20 @@ at::TensorOptions on_gpu(at::ScalarType dtype) {
   return at::TensorOptions(at::kCUDA).dtype(dtype);
 }
 
-// The current stream's: GEMMs of two streams may run at once. Captured graphs keep its address.
+// Returns the current stream's workspace: GEMMs of two streams may run concurrently. Captured
+// graphs keep its address.
 const at::Tensor& workspace() {
-  static std::map<c10::StreamId, at::Tensor> of_streams;
-  auto& bytes = of_streams[compute_stream(at::kCUDA).id()];
+  static std::map<c10::StreamId, at::Tensor> workspaces;
+  auto& bytes = workspaces[compute_stream(at::kCUDA).id()];
   if (!bytes.defined()) bytes = at::empty({kGemmWorkspaceBytes}, on_gpu(at::kByte));
   return bytes;
 }
 
-// Operands for the choice: the call's own may be zeros, as weights are that training begins with,
-// which every algorithm multiplies alike, and faster than others.
+// Operands for timing. The call's own operands may be zeros (zero-initialized weights), with which
+// every algorithm gives the same bits and runs faster than on real data.
 GemmTensors random_tensors(const GemmProblem& p, bool scaled) {
-  auto generator = at::cuda::detail::createCUDAGenerator();  // the default one's state is the run's
+  auto generator =
+      at::cuda::detail::createCUDAGenerator();  // leaves the default generator's state unchanged
   const auto operand = [&](std::int64_t rows, std::int64_t columns, at::ScalarType dtype) {
     return at::randn({rows, columns}, generator, on_gpu(at::kBFloat16)).to(dtype);
   };
@@ -58,7 +60,7 @@ GemmTensors random_tensors(const GemmProblem& p, bool scaled) {
           at::empty({p.m, p.n}, on_gpu(p.out_dtype)), scale, scale};
 }
 
-// Leaves those that give the first's bits.
+// Removes algorithms whose result differs in any bit from the first algorithm's.
 void keep_bits_of_first(std::vector<LtAlgorithm>& algorithms, const LtGemm& gemm,
                         const GemmTensors& tensors) {
   const auto launch = [&](const LtAlgorithm& algorithm) {
@@ -71,23 +73,24 @@ void keep_bits_of_first(std::vector<LtAlgorithm>& algorithms, const LtGemm& gemm
   });
 }
 
-// In turns, each by its best time.
-LtAlgorithm fastest(const std::vector<LtAlgorithm>& of, const LtGemm& gemm,
+// Times the algorithms in alternation and compares their best times.
+LtAlgorithm fastest(const std::vector<LtAlgorithm>& algorithms, const LtGemm& gemm,
                     const GemmTensors& tensors) {
   const auto stream = compute_stream(tensors.out.device());
   std::vector<Event> events;
   events.emplace_back(stream);
   for (int round = 0; round < kRounds; ++round) {
-    for (const auto& algorithm : of) {
+    for (const auto& algorithm : algorithms) {
       gemm.launch(algorithm, tensors, workspace());
       events.emplace_back(stream);
     }
   }
   stream.synchronize();
-  std::vector<double> ms(of.size(), std::numeric_limits<double>::infinity());
+  std::vector<double> ms(algorithms.size(), std::numeric_limits<double>::infinity());
   for (std::size_t i = 0; i + 1 < events.size(); ++i)
-    ms[i % of.size()] = std::min(ms[i % of.size()], events[i].ms_until(events[i + 1]));
-  return of[static_cast<std::size_t>(std::min_element(ms.begin(), ms.end()) - ms.begin())];
+    ms[i % algorithms.size()] =
+        std::min(ms[i % algorithms.size()], events[i].ms_until(events[i + 1]));
+  return algorithms[static_cast<std::size_t>(std::min_element(ms.begin(), ms.end()) - ms.begin())];
 }
 
 std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem, bool scaled) {
@@ -103,7 +106,7 @@ std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem
     if (algorithms.empty()) return std::nullopt;
     return fastest(algorithms, gemm, tensors);
   } catch (const c10::OutOfMemoryError&) {
-    return std::nullopt;  // what just fits into the GPU without the choice must not fail by it
+    return std::nullopt;  // timing must not make a run fail that otherwise just fits in memory
   }
 }
 

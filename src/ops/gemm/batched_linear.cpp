@@ -11,7 +11,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// W's gradient, dyᵀ·x.
+// Writes W's gradient, dyᵀ·x.
 void write_gradient(const BatchedWeight& weight, const at::Tensor& dy, const at::Tensor& x) {
   if (!weight.gradient.defined()) return;
   auto gradient = weight.gradient;
@@ -32,7 +32,7 @@ struct BatchedLinear : torch::autograd::Function<BatchedLinear> {
     context->save_for_backward({x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["scale"] = scale;
-    const auto none = at::empty({}, x.options());  // of which β = 0 reads nothing
+    const auto none = at::empty({}, x.options());  // not read, since β = 0
     return at::baddbmm(none, x, weight.value.transpose(1, 2), /*beta=*/0, /*alpha=*/scale);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {

@@ -5,27 +5,25 @@
 
 namespace tg {
 
-// A matrix for each row of a batch [B, out, in], in the compute dtype, and the place of its
-// gradient, which every backward pass overwrites, so that it need not be cleared, in its own dtype,
-// without rounding to half precision.
+// One matrix per row of a batch, and its gradient. Every backward pass overwrites the gradient, so
+// that it needs no zeroing, in the gradient's own dtype, without rounding to half precision.
 struct BatchedWeight {
-  at::Tensor value;
+  at::Tensor value;      // [B, out, in], in the compute dtype
   at::Tensor gradient;   // [B, out, in]
-  at::Tensor leaf;       // what autograd follows in its place; its gradient is left alone
-  at::Tensor row_scale;  // [out] or [1] that `value` has been multiplied by, and the gradient is to
-                         // be; undefined: 1
-  // What backward passes have multiplied all gradients by (loss scaling), so that this one is to be
-  // divided by it; what overflowed becomes 0.
+  at::Tensor leaf;       // makes autograd call backward; its own gradient is not set
+  at::Tensor row_scale;  // [out] or [1]: already applied to `value`; backward applies it to the
+                         // gradient; undefined: 1
+  // Loss scale, by which the gradient is divided; non-finite elements become 0.
   double grad_scale = 1;
 
   bool defined() const { return value.defined(); }
 };
 
-// x [B, T, in] → scale·x_b·W_bᵀ of every row b [B, T, out].
+// Computes scale·x_b·W_bᵀ for each row b of the batch: x [B, T, in] → [B, T, out].
 at::Tensor batched_linear(const at::Tensor& x_bti, const BatchedWeight& weight, double scale = 1);
 
-// Returns y [B, T, …] with x_b·W_bᵀ added to its channels [first, first + out). Overwrites y, which
-// nothing else may read and no operation may have saved; autograd does not see that.
+// Adds x_b·W_bᵀ in place to channels [first, first + out) of y [B, T, …]. Autograd does not see the
+// in-place write. Precondition: nothing else reads y and no operation has saved it.
 at::Tensor add_batched_linear(const at::Tensor& y, std::int64_t first, const at::Tensor& x_bti,
                               const BatchedWeight& weight);
 

@@ -37,10 +37,10 @@ at::Tensor empty_fp8_like(const at::Tensor& x, const Fp8Scaling& scaling) {
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling) {
   if (!scaling.cached) return {};
   const auto cached = std::exchange(*scaling.cached, {});
-  // What is cached is not freed, so that nothing else is at its address.
-  const bool is_of_x = cached.x.defined() && cached.x.const_data_ptr() == x.const_data_ptr() &&
+  // The cached tensor is still alive, so no other tensor can have its address.
+  const bool matches = cached.x.defined() && cached.x.const_data_ptr() == x.const_data_ptr() &&
                        cached.x.numel() == x.numel();
-  return is_of_x ? cached.rounded.view(x.sizes()) : at::Tensor();
+  return matches ? cached.rounded.view(x.sizes()) : at::Tensor();
 }
 
 at::Tensor to_fp8(const at::Tensor& x_in, const Fp8Scaling& scaling) {
@@ -60,9 +60,9 @@ at::Tensor to_fp8(const at::Tensor& x_in, const Fp8Scaling& scaling) {
 
 namespace {
 
-// GEMM of matrices [M, K] and [N, K] → [M, N]. `fast`: the tensor cores accumulate with 14 bits.
-at::Tensor product(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
-                   const at::Tensor& scale_b, at::ScalarType dtype, bool fast) {
+// Computes scale_a · scale_b · a·bᵀ [M, N] from a [M, K] and b [N, K].
+at::Tensor scaled_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
+                         const at::Tensor& scale_b, at::ScalarType dtype, bool fast) {
   const at::NoGradGuard no_grad;
   if (a.is_cuda()) {
     auto out = at::empty({a.size(0), b.size(0)}, a.options().dtype(dtype));
@@ -79,7 +79,8 @@ at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::
                       const at::Tensor& scale_b, bool fast) {
   auto sizes = a.sizes().vec();
   sizes.back() = b.size(0);
-  return product(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, fast).view(sizes);
+  return scaled_matmul(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, fast)
+      .view(sizes);
 }
 
 at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns,
@@ -101,7 +102,7 @@ void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
                          const at::Tensor& scale_b) {
   const GemmTensors tensors{a, b.t(), accumulator, scale_a, scale_b};
   if (gemm_by_choice(tensors, /*accumulates=*/true)) return;
-  at::Tensor(accumulator).add_(product(a, scale_a, b, scale_b, at::kFloat, /*fast=*/false));
+  at::Tensor(accumulator).add_(scaled_matmul(a, scale_a, b, scale_b, at::kFloat, /*fast=*/false));
 }
 
 at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device) {
@@ -124,11 +125,11 @@ void round_weights(const at::Tensor& bank, const Fp8Weight& to) {
   const std::int64_t matrix[] = {1, 2};
   const auto amax = at::linalg_vector_norm(bank, std::numeric_limits<double>::infinity(), matrix,
                                            /*keepdim=*/false, at::kFloat);
-  // A matrix of zeros has any scale.
+  // The minimum avoids a zero scale for a matrix of zeros.
   at::Tensor(to.scale).copy_((amax / kFp8Max).clamp_min_(std::numeric_limits<float>::min()));
   at::Tensor(to.value).copy_(bank / to.scale.view({-1, 1, 1}));
   if (!to.transposed.defined()) return;
-  // As bytes, since this converts nothing.
+  // As bytes, since the copy converts nothing.
   at::Tensor(to.transposed).view(at::kByte).copy_(to.value.view(at::kByte).mT());
 }
 

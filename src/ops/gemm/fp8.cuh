@@ -1,6 +1,5 @@
 #pragma once
-// Rounding to FP8 with delayed scaling (ops/gemm/fp8.h), for kernels that write what they compute
-// in FP8.
+// Quantization to FP8 with delayed scaling (ops/gemm/fp8.h), for kernels that write FP8 outputs.
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
@@ -11,37 +10,37 @@
 
 namespace tg::cuda {
 
-// Two values in FP8, the first in the low byte; saturating, a NaN stays one.
+// Packs two values in FP8, the first in the low byte; saturates, keeps NaN.
 template <typename Fp8 = __nv_fp8_e4m3>
 __device__ unsigned fp8_pair(float low, float high) {
   constexpr auto format = std::is_same_v<Fp8, __nv_fp8_e5m2> ? __NV_E5M2 : __NV_E4M3;
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, format);
 }
-// And back, of the low half of a word.
+// Unpacks the two e4m3 values in the low half of a word.
 __device__ inline float2 from_e4m3_pair(unsigned pair) {
   const auto halves =
       __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
   return __half22float2(__half2(halves));
 }
 
-// Raises *amax to the largest value of the warp. Non-negative floats are ordered like their bits; a
-// NaN's bits are above all others, so that it is seen. `reads_first` saves most of the atomics,
-// since few warps raise the maximum, but a warp waits for the read.
+// Raises *amax to the largest value of the warp. The bits of non-negative floats are ordered like
+// the floats, with NaN above all others, so that it propagates. `reads_first` avoids most atomics,
+// since few warps raise the maximum, but makes the warp wait for a load.
 __device__ inline void raise_amax(float* amax, float value, bool reads_first = true) {
   const unsigned largest = __reduce_max_sync(0xffffffff, __float_as_uint(value));
   if (threadIdx.x % kWarp == 0 &&
       (!reads_first || largest > *reinterpret_cast<volatile unsigned*>(amax)))
     atomicMax(reinterpret_cast<unsigned*>(amax), largest);
 }
-// max(amax, |value|); NaN where one of them is.
-__device__ inline float larger_of(float amax, float value) {
+// Returns max(amax, |value|); NaN if either is.
+__device__ inline float max_abs(float amax, float value) {
   asm("max.NaN.f32 %0, %0, %1;" : "+f"(amax) : "f"(fabsf(value)));
   return amax;
 }
 
-// A thread's part of a copy of what it writes in packs of T; the copy is of the rounded elements,
-// so that it is the same as one made in a pass of its own. `writes` false: no copy, and no code for
-// one.
+// Writes a thread's part of the FP8 copy of an output that it stores in packs. Quantizes the
+// rounded elements, so that the copy has the same bits as to_fp8()'s. `writes` false: compiles to
+// nothing.
 template <bool writes>
 class Fp8Writer {
  public:
@@ -57,21 +56,21 @@ class Fp8Writer<true> {
   __device__ explicit Fp8Writer(const Fp8Copy& copy)
       : copy_(copy), inverse_scale_(1 / *copy.scale) {}
 
-  // `offset` in elements.
+  // Stores the copy of `pack` at `offset` (in elements).
   template <typename PackT>
   __device__ void store(std::int64_t offset, const PackT& pack) {
     static_assert(PackT::size == 8);
     unsigned words[2] = {};
 #pragma unroll
     for (int i = 0; i < PackT::size; i += 2) {
-      amax_ = larger_of(larger_of(amax_, pack[i]), pack[i + 1]);
+      amax_ = max_abs(max_abs(amax_, pack[i]), pack[i + 1]);
       words[i / 4] |= fp8_pair(pack[i] * inverse_scale_, pack[i + 1] * inverse_scale_)
                       << 8 * (i % 4);
     }
     __stwb(reinterpret_cast<uint2*>(static_cast<unsigned char*>(copy_.values) + offset),
            make_uint2(words[0], words[1]));
   }
-  // By all lanes of a warp.
+  // Raises amax after the last store(). All lanes of the warp must call it.
   __device__ void end() const {
     __syncwarp();
     raise_amax(copy_.amax, amax_);

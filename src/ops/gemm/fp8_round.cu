@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads)
     unsigned words[kFp8Chunk / 4] = {};
 #pragma unroll
     for (int j = 0; j < kFp8Chunk; j += 2) {
-      amax = larger_of(larger_of(amax, x_pack[j]), x_pack[j + 1]);
+      amax = max_abs(max_abs(amax, x_pack[j]), x_pack[j + 1]);
       const unsigned pair = fp8_pair(x_pack[j] * inverse_scale, x_pack[j + 1] * inverse_scale);
       words[j / 4] |= pair << 8 * (j % 4);
     }

@@ -1,6 +1,6 @@
-// The transpose of FP8 rows for the GEMM of a weight gradient, which reads both operands along the
-// rows. Takes as long as memory: a block loads a tile by rows, and a thread stores 16 bytes of each
-// of its four columns.
+// Transposes FP8 rows for weight-gradient GEMMs, which read both operands along the rows.
+// Memory-bound: a CTA loads a tile by rows, and each thread stores 16 bytes of each of its four
+// columns.
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/kernels.cuh"
 
@@ -9,13 +9,13 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kThreads = 256, kTile = 128;             // bytes; a tile is square
-constexpr int kTileChunks = kTile / sizeof(uint4);     // of a row
-constexpr int kTileGroups = kTile / kInterleavedRows;  // of rows
+constexpr int kTileChunks = kTile / sizeof(uint4);     // 16-byte chunks per row
+constexpr int kTileGroups = kTile / kInterleavedRows;  // groups of interleaved rows
 constexpr int kWords = sizeof(uint4) / sizeof(unsigned);
 
 struct Tile {
-  // A row's chunks are swizzled by its group, so that the lanes of a warp, which read one row of
-  // each group, use all banks.
+  // Chunks are swizzled by the row's group: the lanes of a warp read one row of each group, without
+  // bank conflicts.
   uint4 chunks[kTile][kTileChunks];
 
   __device__ uint4& chunk(int row, int chunk) {
@@ -23,7 +23,7 @@ struct Tile {
   }
 };
 
-// Four words of four bytes, transposed.
+// Transposes a 4×4 matrix of bytes.
 __device__ void transpose_bytes(unsigned (&w)[kWords]) {
   const unsigned low01 = __byte_perm(w[0], w[1], 0x5140), high01 = __byte_perm(w[0], w[1], 0x7362);
   const unsigned low23 = __byte_perm(w[2], w[3], 0x5140), high23 = __byte_perm(w[2], w[3], 0x7362);
@@ -49,13 +49,13 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
 
-  // A thread has four columns, a word, of one group of rows.
+  // Each thread transposes four columns (one word) of one group of rows.
   static_assert(kThreads == kTileGroups * kTile / kWords);
   const int group = thread % kTileGroups, word = thread / kTileGroups;
-  unsigned columns_of[kWords][kWords];  // [quarter of the group][column]
+  unsigned words[kWords][kWords];  // [quarter of the group][column]
 #pragma unroll
   for (int quarter = 0; quarter < kWords; ++quarter) {
-    auto& w = columns_of[quarter];
+    auto& w = words[quarter];
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       const int row = group * kInterleavedRows + quarter * 2 + i / 2 + i % 2 * 8;
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int c = 0; c < kWords; ++c)
     *reinterpret_cast<uint4*>(transposed + (column + c) * out_columns + out_column) =
-        make_uint4(columns_of[0][c], columns_of[1][c], columns_of[2][c], columns_of[3][c]);
+        make_uint4(words[0][c], words[1][c], words[2][c], words[3][c]);
 }
 
 }  // namespace

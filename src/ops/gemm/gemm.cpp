@@ -7,9 +7,9 @@ namespace tg {
 
 namespace {
 
-// Returns whether LtGemm takes the matrix as it is stored. If rows are no multiples of 16 bytes,
-// which TMA requires, other kernels compute, with sums in other orders: these are left to LibTorch.
-bool is_stored(const at::Tensor& x) {
+// Whether LtGemm supports the matrix. If row sizes are not multiples of 16 bytes, as TMA requires,
+// cublasLt uses kernels with other summation orders: these GEMMs are left to LibTorch.
+bool is_supported(const at::Tensor& x) {
   return x.is_contiguous() && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 256 == 0 &&
          x.size(1) * x.element_size() % 16 == 0;
 }
@@ -18,12 +18,12 @@ bool is_stored(const at::Tensor& x) {
 
 bool gemm_by_choice(const GemmTensors& tensors, bool accumulates, bool fast) {
   const auto& [a, b, out, scale_a, scale_b] = tensors;
-  // The kernels' tests on the CPU have tensors there.
+  // CPU tests of the callers pass CPU tensors.
   if (!out.is_cuda() || !use_kernels(out) || a.scalar_type() == at::kFloat) return false;
   if (out.numel() == 0 || a.numel() == 0) return false;
   const bool a_transposed = !a.is_contiguous(), b_transposed = !b.is_contiguous();
-  if (!is_stored(a_transposed ? a.t() : a) || !is_stored(b_transposed ? b.t() : b) ||
-      !is_stored(out))
+  if (!is_supported(a_transposed ? a.t() : a) || !is_supported(b_transposed ? b.t() : b) ||
+      !is_supported(out))
     return false;
   return launch_chosen({.m = out.size(0),
                         .n = out.size(1),

@@ -1,17 +1,17 @@
 #pragma once
-// GEMMs. On a GPU, in half precision and FP8, cublasLt computes them with an algorithm of our
-// choice (algorithm_choice.h), if there is one; else LibTorch does.
+// GEMMs. On a GPU, half-precision and FP8 GEMMs run through cublasLt with the algorithm chosen by
+// algorithm_choice.h, if any; else through LibTorch.
 #include "ops/gemm/gemm_problem.h"
 
 namespace tg {
 
-// a [..., K] · b [K, N], which may be a transposed view → [..., N], summed in fp32 and rounded
-// once. Autograd follows it: with gradients LibTorch computes it.
+// Computes a [..., K] · b [K, N] → [..., N], accumulated in fp32 and rounded once. b may be a
+// transposed view. Differentiable: if grad mode is enabled, LibTorch computes it.
 at::Tensor gemm(const at::Tensor& a, const at::Tensor& b);
 
-// out [M, N] = a [M, K] · b [K, N], or += → false, with nothing done, where LibTorch's call is to
-// compute it. Operands of half precision or FP8; each may be a transposed view. `fast`: of FP8, the
-// tensor cores accumulate with 14 bits.
+// Computes out [M, N] = a [M, K] · b [K, N], or += if `accumulates`. Returns false, having done
+// nothing, if the caller should use LibTorch instead. Operands are in half precision or FP8; each
+// may be a transposed view. `fast`: FP8 tensor cores accumulate with 14 bits.
 bool gemm_by_choice(const GemmTensors& tensors, bool accumulates = false, bool fast = false);
 
 }  // namespace tg

@@ -6,7 +6,7 @@
 
 namespace tg {
 
-// Row-major, contiguous: out [m, n] = a·b, or += where it accumulates.
+// out [m, n] = a·b, or += if `accumulates`; row-major, contiguous.
 struct GemmProblem {
   std::int64_t m, n, k;
   at::ScalarType a_dtype, b_dtype, out_dtype;
@@ -18,8 +18,8 @@ struct GemmProblem {
   auto operator<=>(const GemmProblem&) const = default;
 };
 
-// Only their addresses are read: each may be a view of what is stored. Scales [] fp32 of a and b in
-// FP8, else undefined.
+// Only the data pointers are read, so a and b may be views of the stored matrices. Scales: [] fp32
+// if a and b are FP8, else undefined.
 struct GemmTensors {
   at::Tensor a, b, out, scale_a{}, scale_b{};
 };

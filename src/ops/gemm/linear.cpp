@@ -61,12 +61,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// With a gradient to accumulate, or of a constant.
+// For a weight with a gradient buffer, or a constant weight.
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
-  // `in`: x, and its rounding.
+  // `in`: x and, if any, its FP8 copy.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
                             const Weight& weight) {
-    context->save_for_backward({x, weight.value});  // autograd sees that neither changes meanwhile
+    context->save_for_backward(
+        {x, weight.value});  // autograd then checks that neither is modified in place
     context->saved_data["weight"] = in_capsule(weight);
     return linear_forward(in, weight);
   }
@@ -77,7 +78,7 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   }
 };
 
-// With a parameter in another dtype than x.
+// For a parameter in a dtype other than x's.
 struct CastingLinear : torch::autograd::Function<CastingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& parameter) {
@@ -103,13 +104,14 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 }  // namespace
 
 at::Tensor linear(const NormedInput& in, const Weight& weight) {
-  const auto written = in.written();
-  const auto& x = written.tensor();
+  const auto materialized = in.written();
+  const auto& x = materialized.tensor();
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
-  if (weight.is_followed() || !at::GradMode::is_enabled()) return linear_forward(written, weight);
+  if (weight.is_followed() || !at::GradMode::is_enabled())
+    return linear_forward(materialized, weight);
   // Else autograd would not call backward.
   assert(x.requires_grad() || !weight.gradient.defined());
-  return AccumulatingLinear::apply(x, written, weight);
+  return AccumulatingLinear::apply(x, materialized, weight);
 }
 
 }  // namespace tg

@@ -6,39 +6,39 @@
 
 namespace tg {
 
-// A weight matrix [out, in] and where its gradient accumulates.
+// A weight matrix [out, in] and the buffer that accumulates its gradient.
 struct Weight {
-  at::Tensor value;     // in the compute dtype, or a parameter, which linear() casts to it
-  at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`,
-                        // or where that requires none the weight is a constant
-  Fp8Weight fp8{};      // `value` in FP8, used instead where it is defined
+  at::Tensor value;     // in the compute dtype, or a parameter that linear() casts to it
+  at::Tensor gradient;  // in the parameter's dtype; undefined: autograd differentiates `value`, or
+                        // the weight is a constant if `value` does not require a gradient
+  Fp8Weight fp8{};      // `value` in FP8, used instead if defined
 
   bool is_followed() const { return !gradient.defined() && value.requires_grad(); }
-  // As a constant, without FP8.
+  // The weight as a constant, without FP8.
   Weight frozen() const { return {value.defined() ? value.detach() : value, {}}; }
 };
 
-// x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM
-// itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
-// no intermediate is written. With `gradient`, x must require a gradient. Without, dW has the dtype
-// of `value`: an fp32 parameter's gradient is never rounded to half precision, where the sum over a
-// step's tokens would overflow in fp16. With `fp8`, the GEMMs of x·Wᵀ and dx have FP8 operands;
-// dW's has not.
+// Computes x·Wᵀ: x [..., in] → [..., out]. In backward, dx = dy·W, and the GEMM dW = dyᵀ·x
+// accumulates into `gradient` in the gradient's dtype: sums over micro-batches are not rounded to
+// half precision, and no intermediate is materialized. With `gradient`, x must require a gradient.
+// Without it, dW has the dtype of `value`: the gradient of an fp32 parameter is never rounded to
+// half precision, in which the sum over a step's tokens would overflow (fp16). With `fp8`, the
+// GEMMs of x·Wᵀ and dx have FP8 operands; dW's does not.
 at::Tensor linear(const NormedInput& x, const Weight& weight);
 
-// For autograd Functions with a weight. x as a matrix [rows, in]:
+// Building blocks of autograd Functions with a weight. Views x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
-// weight.gradient += dyᵀ·x, unless the weight is a constant:
+// Computes weight.gradient += dyᵀ·x if there is a weight.gradient:
 void accumulate_gradient(const Weight& weight, const at::Tensor& dy_rows, const at::Tensor& x_rows);
-// accumulator += a·b, rounded to the accumulator's dtype only:
+// Computes accumulator += a·b, rounded only to the accumulator's dtype:
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
-// → x·Wᵀ; autograd follows `value`, not `fp8`:
+// Computes x·Wᵀ; differentiable in `value`, not in `fp8`:
 at::Tensor linear_forward(const NormedInput& x, const Weight& weight);
-// → dx = dy·W, and accumulates dW into weight.gradient. With x in FP8, gemm_operands()' on Hopper,
-// dW is of FP8 operands as well.
+// Returns dx = dy·W and accumulates dW into weight.gradient. If x is in FP8 (from gemm_operands()
+// on Hopper), dW's GEMM has FP8 operands, too.
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
-// What a kernel that scales rows itself multiplies for x·Wᵀ: x and W, or both in FP8 with their
-// scales.
+// GEMM operands of x·Wᵀ for a kernel that applies row scales itself: x and W, or both in FP8 with
+// their scales.
 struct GemmOperands {
   at::Tensor x, weight;
   cuda::Fp8Gemm fp8{};

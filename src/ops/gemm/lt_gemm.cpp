@@ -38,7 +38,7 @@ int LtAlgorithm::split_k() const {
   return parts;
 }
 
-// A row-major matrix is the column-major one of its transpose: `rows` are that one's columns.
+// cublasLt is column-major: a row-major matrix is its column-major transpose.
 LtGemm::Layout LtGemm::layout(at::ScalarType dtype, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
   check(cublasLtMatrixLayoutCreate(&layout, at::cuda::ScalarTypeToCudaDataType(dtype),
@@ -48,8 +48,8 @@ LtGemm::Layout LtGemm::layout(at::ScalarType dtype, std::int64_t rows, std::int6
   return Layout(layout);
 }
 
-// cublasLt computes the column-major outᵀ = bᵀ·aᵀ, so that its A is b. Stored as [k, n], b is bᵀ
-// already.
+// cublasLt computes the column-major outᵀ = bᵀ·aᵀ, so that its A is b. Stored as [k, n], b is
+// already bᵀ in column-major order.
 LtGemm::LtGemm(const GemmProblem& p, const at::Tensor& scale_a, const at::Tensor& scale_b)
     : handle_(at::cuda::getCurrentCUDABlasLtHandle()),
       beta_(p.accumulates ? 1.F : 0.F),

@@ -1,5 +1,5 @@
 #pragma once
-// A GEMM through cublasLt, with any of the algorithms that its heuristic offers.
+// A cublasLt GEMM that can run with any of the heuristic's algorithms.
 #include <cublasLt.h>
 
 #include <memory>
@@ -15,21 +15,21 @@ struct LtAlgorithm {
   std::size_t workspace_bytes;
 
   bool operator==(const LtAlgorithm& other) const;
-  // Into how many sums, added up afterwards, it splits that over k.
+  // The algorithm's split-k factor.
   int split_k() const;
 };
 
-// All addresses must be multiples of 256 bytes, which the heuristic assumes.
+// Precondition: all operands are 256-byte aligned, as the heuristic assumes.
 class LtGemm {
  public:
   LtGemm(const GemmProblem& problem, const at::Tensor& scale_a, const at::Tensor& scale_b);
 
-  // What the heuristic returns, the algorithm it thinks fastest first; where they split k, they add
-  // the parts up in the workspace, in a fixed order.
+  // Returns the heuristic's algorithms, the estimated fastest first. Algorithms with split-k reduce
+  // in the workspace, in a fixed order.
   std::vector<LtAlgorithm> algorithms(int count, std::size_t workspace_bytes) const;
-  // Launches on the current stream. Returns whether cublasLt accepts the algorithm, which may be of
-  // a problem of another size. Other errors throw. `workspace` has the algorithm's bytes; undefined
-  // for none.
+  // Launches on the current stream. Returns whether cublasLt supports the algorithm, which may come
+  // from a problem of another size; throws on other errors. `workspace` has the algorithm's
+  // workspace_bytes; undefined if 0.
   bool launch(const LtAlgorithm& algorithm, const GemmTensors& tensors,
               const at::Tensor& workspace) const;
 

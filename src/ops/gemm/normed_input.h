@@ -10,41 +10,41 @@ namespace tg {
 
 // How a norm passes its rows to the GEMMs that read them.
 enum class NormedForm {
-  written,
-  scaled_by_row,  // the rows before the norm, and what each is to be multiplied by: the normed ones
-                  // are never written, the GEMM scales the rows of its output
-  in_fp8,         // quantized for one FP8 GEMM, and nothing else
+  written,        // materialized in the compute dtype
+  scaled_by_row,  // the rows before the norm and a scale per row: the normalized rows are not
+                  // materialized, the GEMM's epilogue scales the rows of its output
+  in_fp8,         // quantized for one FP8 GEMM, not materialized in the compute dtype
 };
 
-// The normalised rows [..., D] that GEMMs read. Any tensor is one that is written.
+// The normalized rows [..., D] that GEMMs read. Any tensor converts to a materialized input.
 class NormedInput {
  public:
   NormedInput() = default;
-  // `rounded`: the same rows in e4m3, if they are there, too.
+  // `rounded`: the same rows in e4m3, if available.
   NormedInput(at::Tensor rows, at::Tensor rounded = {})  // NOLINT(google-explicit-constructor)
       : tensor_(std::move(rows)), rounded_(std::move(rounded)) {}
-  // row_scale [rows of x] fp32: a constant to autograd.
+  // row_scale: [rows of x] fp32, not differentiated.
   static NormedInput scaled_by_row(at::Tensor x, at::Tensor row_scale);
   static NormedInput in_fp8(at::Tensor x, at::Tensor rounded);
 
   NormedForm form() const { return form_; }
-  // The tensor that autograd follows: materialized rows, else x, the rows before the norm, whose
-  // gradient is d(norm(x)) · row_scale with a deferred scale.
+  // The tensor that autograd differentiates: the rows if they are materialized, else x. Its
+  // gradient is d(rows), or d(rows)·row_scale if scaled by row.
   const at::Tensor& tensor() const { return tensor_; }
-  // What the GEMM scales its rows by, undefined: 1.
+  // Scale of each row of the GEMM's output; undefined: 1.
   const at::Tensor& row_scale() const { return row_scale_; }
-  // The rows themselves; where they are scaled by row, a pass over them. Never where they are in
-  // FP8 alone.
+  // Returns the normalized rows; computes them if they are scaled by row. Precondition: form() is
+  // not in_fp8.
   at::Tensor rows() const;
-  // Channels [first, first + count) of the rows(), for what reads no more.
+  // Returns channels [first, first + count) of rows(), without computing the others.
   at::Tensor columns(std::int64_t first, std::int64_t count) const;
-  // The rows in e4m3: as the norm has rounded them, with this scaling, or by a pass over them.
+  // Returns the rows in e4m3: the norm's FP8 copy, made with this scaling, or else to_fp8().
   at::Tensor rounded(const Fp8Scaling& scaling) const;
-  // Returns the rows materialized.
+  // Returns this input with its rows materialized.
   NormedInput written() const;
-  // Returns a copy whose tensor() kernels can read: aligned_contiguous() of ops/kernels.h.
+  // Returns this input with tensor() aligned and contiguous, as kernels require.
   NormedInput contiguous() const;
-  // As matrices [rows, D].
+  // Returns this input flattened to [rows, D].
   NormedInput flat() const;
 
  private:

@@ -7,7 +7,7 @@ namespace tg {
 
 namespace {
 
-// `in_place` is updated where it is; `read` may be copied first.
+// `in_place` must be aligned and contiguous; `read` may be copied first.
 bool supported(const at::Tensor& in_place, const at::Tensor& read) {
   return use_kernels(in_place) && use_kernels(read) && is_aligned_contiguous(in_place);
 }
@@ -32,7 +32,8 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
   const auto dtype = b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto keep = at::where(skip, 1.0, mu);
   const auto gradient = at::where(skip, 0.0, g.to(dtype) * c);
-  // In fp32: half precision would round μ itself, 0.99 to 0.98828, a memory of 85 steps.
+  // In fp32: bf16 would round μ itself, from 0.99 (an average over 100 steps) to 0.98828 (85
+  // steps).
   b.copy_(b.to(dtype).mul_(keep).add_(gradient));
   return (b.to(dtype) * keep + gradient).to(b.scalar_type());
 }

@@ -1,5 +1,6 @@
-// Muon's momentum reads gradient and buffer once and writes buffer and result once; its step reads
-// parameter and update once and writes the parameter once. ATen moves four times as many bytes.
+// Muon's elementwise kernels. The momentum kernel reads gradient and buffer once and writes buffer
+// and result once; the step kernel reads parameter and update once and writes the parameter once.
+// ATen moves four times as many bytes.
 #include "ops/kernels.cuh"
 #include "ops/optim/muon_update_kernel.h"
 
@@ -8,7 +9,7 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kChunk = 8;  // elements per thread and iteration: a pack of the narrower type
+constexpr int kChunk = 8;  // elements per thread and iteration: one 16-byte access of a 16-bit type
 
 template <typename T>
 __device__ Pack<T, kChunk> load_chunk(const T* from, std::int64_t first, std::int64_t count) {
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-int blocks_of(std::int64_t count) {
+int grid_size(std::int64_t count) {
   return blocks_for((count + kThreads * kChunk - 1) / (kThreads * kChunk), 8);
 }
 
@@ -83,7 +84,7 @@ void nesterov_momentum(const NesterovMomentum& args, Dtype momentum_dtype, Dtype
   dispatch(momentum_dtype, [&](auto m) {
     dispatch(gradient_dtype, [&](auto g) {
       momentum_kernel<decltype(m), decltype(g)>
-          <<<blocks_of(args.count), kThreads, 0, stream>>>(args);
+          <<<grid_size(args.count), kThreads, 0, stream>>>(args);
     });
   });
   check_launch("nesterov_momentum");
@@ -94,7 +95,7 @@ void decayed_step(float* parameters, const void* update, std::int64_t count, con
   if (count == 0) return;
   dispatch(dtype, [&](auto u) {
     using U = decltype(u);
-    step_kernel<U><<<blocks_of(count), kThreads, 0, stream>>>(
+    step_kernel<U><<<grid_size(count), kThreads, 0, stream>>>(
         parameters, static_cast<const U*>(update), count, rate, decay, scale);
   });
   check_launch("decayed_step");

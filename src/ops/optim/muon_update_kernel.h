@@ -16,7 +16,7 @@ struct NesterovMomentum {
 void nesterov_momentum(const NesterovMomentum& args, Dtype momentum_dtype, Dtype gradient_dtype,
                        Stream stream);
 
-// `dtype` is the update's.
+// `dtype`: of `update`.
 void decayed_step(float* parameters, const void* update, std::int64_t count, const float* rate,
                   float decay, float scale, Dtype dtype, Stream stream);
 

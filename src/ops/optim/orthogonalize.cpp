@@ -29,7 +29,8 @@ at::Tensor orthogonalize(const at::Tensor& x_in, const OrthogonalizeOptions& opt
   auto x = pad_to(x_in, sizes);
   if (options.normalize_rows) x = x / x.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-7);
   x = x / (x.norm(2, {-2, -1}, /*keepdim=*/true) * options.safety + options.epsilon);
-  // The iteration on the transpose of a tall X multiplies from the right: no transpose is written.
+  // A tall X is multiplied from the right, which iterates on its transpose without materializing
+  // it.
   const bool tall = rows > columns;
   for (const auto& [a, b, c] : options.steps) {
     const auto gram = tall ? at::matmul(x.mT(), x) : at::matmul(x, x.mT());

@@ -1,5 +1,6 @@
-// GPTQ's walk over a block of columns: a warp has a row, a lane every 32nd column of it. ATen takes
-// some eight launches a column. U is in shared memory; each CTA loads it once for all its rows.
+// GPTQ's sequential pass over a block of columns: one warp per row, each lane holds every 32nd
+// column. ATen needs about eight launches per column. U is in shared memory; each CTA loads it once
+// for all its rows.
 #include "ops/kernels.cuh"
 #include "ops/quantize/gptq_kernel.h"
 
@@ -11,7 +12,8 @@ constexpr int kWarps = 8;
 constexpr int kLaneColumns = kGptqBlock / kWarp;
 constexpr int kSharedBytes = kGptqBlock * kGptqBlock * sizeof(float);
 
-// Columns beyond the block are the identity's: they are rounded to 0 and change no other.
+// Loads U, padded with columns of the identity: weights beyond the block quantize to 0 and change
+// no other column.
 __device__ void load_factor(const GptqBlock& block, float* factor) {
   for (int i = threadIdx.x; i < kGptqBlock * kGptqBlock; i += kWarps * kWarp) {
     const int row = i / kGptqBlock, column = i % kGptqBlock;
@@ -23,8 +25,8 @@ __device__ void load_factor(const GptqBlock& block, float* factor) {
   __syncthreads();
 }
 
-// Products and differences are rounded separately, as in the reference: an FMA would change
-// roundings.
+// Multiplications and subtractions are rounded separately, as in the ATen reference: an FMA would
+// change results.
 __global__ void __launch_bounds__(kWarps* kWarp) block_kernel(const GptqBlock block) {
   extern __shared__ float factor[];  // [kGptqBlock, kGptqBlock]
   load_factor(block, factor);
@@ -42,22 +44,22 @@ __global__ void __launch_bounds__(kWarps* kWarp) block_kernel(const GptqBlock bl
     }
 #pragma unroll
     for (int part = 0; part < kLaneColumns; ++part) {
-      float q_of_lane = 0, error_of_lane = 0;
+      float lane_q = 0, lane_error = 0;
       for (int from = 0; from < kWarp; ++from) {
         const float* const u = factor + (part * kWarp + from) * kGptqBlock;
         const float weight = __shfl_sync(0xffffffff, weights[part], from);
         const float q = fminf(fmaxf(rintf(__fdiv_rn(weight, scale)), -block.levels), block.levels);
         const float error =
             __fdiv_rn(__fsub_rn(weight, __fmul_rn(q, scale)), u[part * kWarp + from]);
-        if (lane == from) q_of_lane = q, error_of_lane = error;
+        if (lane == from) lane_q = q, lane_error = error;
 #pragma unroll
         for (int later = part; later < kLaneColumns; ++later)
           weights[later] = __fsub_rn(weights[later], __fmul_rn(error, u[later * kWarp + lane]));
       }
       const int column = part * kWarp + lane;
       if (column < block.columns) {
-        block.q[row * block.weight_stride + column] = static_cast<std::int8_t>(q_of_lane);
-        block.error[row * block.columns + column] = error_of_lane;
+        block.q[row * block.weight_stride + column] = static_cast<std::int8_t>(lane_q);
+        block.error[row * block.columns + column] = lane_error;
       }
     }
   }

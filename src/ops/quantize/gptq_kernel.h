@@ -3,7 +3,7 @@
 
 namespace tg::cuda {
 
-// Columns that the kernel rounds one after the other.
+// Columns that one launch quantizes in sequence.
 constexpr int kGptqBlock = 128;
 
 // A block of W's columns, in GPTQ's order.
@@ -11,7 +11,7 @@ struct GptqBlock {
   const float* weight;  // [rows, columns], rows `weight_stride` apart
   const float* factor;  // U [columns, columns], rows `factor_stride` apart
   const float* scale;   // s [rows]
-  std::int8_t* q;       // as weight
+  std::int8_t* q;       // [rows, columns], rows `weight_stride` apart
   float* error;         // e [rows, columns], contiguous
   std::int64_t rows;
   std::int64_t weight_stride, factor_stride;
@@ -19,7 +19,7 @@ struct GptqBlock {
   float levels;
 };
 
-// The sequential part of ops/quantize/gptq.h, with the roundings of its reference.
+// Runs the sequential part of ops/quantize/gptq.h, bitwise equal to the ATen reference.
 void gptq_block(const GptqBlock& block, Stream stream);
 
 }  // namespace tg::cuda

@@ -14,13 +14,14 @@ namespace {
 
 constexpr double kDampings[] = {0.01, 0.1, 1, 10, 100};
 
-// U of H⁻¹ = Uᵀ·U, without H⁻¹: reversed in rows and columns H is L·Lᵀ, and U is L⁻¹ reversed. None
-// where H is not positive definite, or fp32 does not hold U.
+// Returns U of H⁻¹ = Uᵀ·U without computing H⁻¹: with L·Lᵀ the Cholesky factorization of H with
+// rows and columns reversed, U is L⁻¹ reversed. Returns nullopt if H is not positive definite or U
+// is not representable in fp32.
 std::optional<at::Tensor> inverse_factor(const at::Tensor& hessian) {
   const auto [lower, info] = at::linalg_cholesky_ex(hessian.to(at::kDouble).flip({0, 1}));
   const at::Tensor identity = at::eye(hessian.size(0), lower.options());
   const at::Tensor reversed = at::linalg_solve_triangular(lower, identity, /*upper=*/false);
-  // LAPACK's is stored by columns.
+  // LAPACK's result is column-major.
   const at::Tensor upper = reversed.flip({0, 1}).to(at::kFloat).contiguous();
   const bool usable = info.cpu().const_data_ptr<int>()[0] == 0 && all_finite(upper) &&
                       all_finite(upper.diagonal().reciprocal());

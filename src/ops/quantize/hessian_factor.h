@@ -7,27 +7,28 @@
 
 namespace tg {
 
-// H = Σ x·xᵀ over the rows x that a matrix [out, in] multiplies, over the batches and ranks summed
-// divided by the number of batches, by the matrix's name in the artifact: [in, in] fp32, in fp64
-// where the parameters are. What GPTQ minimises is tr(E·H·Eᵀ), of an error E of the matrix (Frantar
-// et al. 2023, who have twice that as the Hessian). Matrices with the same operand have one tensor.
+// Hessians by the matrix's name in the artifact: H = Σ x·xᵀ over the input rows x of a matrix [out,
+// in], summed over batches and ranks and divided by the number of batches. [in, in] fp32, fp64 if
+// the parameters are. GPTQ minimizes tr(E·H·Eᵀ) for the quantization error E (Frantar et al. 2023,
+// who define the Hessian as 2·H). Matrices with the same input share one tensor.
 using Hessians = std::map<std::string, at::Tensor>;
 
-// What GPTQ needs of the Hessian H = Σ x·xᵀ [n, n] of a matrix's inputs x: of H after damping, its
-// rows and columns in `order`, the factor U of H⁻¹ = Uᵀ·U.
+// Factorization of the Hessian H = Σ x·xᵀ [n, n] for GPTQ: the factor U of H⁻¹ = Uᵀ·U after
+// damping, with the rows and columns of H in `order`.
 struct HessianFactor {
   at::Tensor upper;  // U [n, n] fp32, upper triangular
-  at::Tensor order;  // [n] int64: columns by damped diagonal, descending, the first of equals first
+  at::Tensor order;  // [n] int64: columns by damped diagonal, descending (stable)
   at::Tensor dead;   // [n] bool: inputs that were always 0
-  // Damping of the diagonal, as a fraction of its mean: 0.01, or if that H is not positive definite
-  // the least of 0.1, 1, 10 and 100 with which it is. Rounding of H causes that; from 1 on columns
-  // hardly correct each other.
+  // Value added to the diagonal, as a fraction of its mean: the first of 0.01, 0.1, 1, 10 and 100
+  // with which H is positive definite. Rounding errors in H may require more than 0.01; from 1 on,
+  // columns hardly compensate each other's errors.
   double damping = 0;
 };
 
-// `hessian` fp32, symmetric up to rounding. A dead input's diagonal becomes 1 first. The result is
-// on its device; computed in fp64, so that it depends on neither that nor the number of threads.
-// Errors: internal, a line that begins with `name`, where H is not finite or damping does not help.
+// Damps and factorizes `hessian` (fp32, symmetric up to rounding), with the diagonal of dead inputs
+// set to 1. Returns tensors on its device; computes in fp64, so that they depend on neither the
+// device nor the number of threads. Throws an internal error that names `name` if H is not finite
+// or damping does not make it positive definite.
 HessianFactor factor_hessian(const at::Tensor& hessian, std::string_view name);
 
 }  // namespace tg

@@ -11,14 +11,14 @@
 namespace tg {
 namespace {
 
-// fp32 counts no further; torch.quantile refuses longer rows, too.
+// Largest range of exact integers in fp32; torch.quantile has the same limit.
 constexpr int64_t kMaxColumns = int64_t{1} << 24;
 
-// The percentiles of each row, as torch.quantile(x, p, dim=1) computes them in fp32. These lie
-// close to the largest element, so that a few of the largest replace its sort of all.
+// Percentiles of each row, bitwise as torch.quantile(x, p, dim=1) in fp32. They are high
+// percentiles, so that a top-k of the largest elements replaces torch.quantile's full sort.
 class RowPercentiles {
  public:
-  // x [rows, columns], fp32; no percentile below `lowest` will be asked for.
+  // x [rows, columns], fp32. `lowest`: the lowest percentile that will be requested.
   RowPercentiles(const at::Tensor& x, double lowest) : last_(x.size(1) - 1) {
     assert(x.size(1) > 0 && x.size(1) <= kMaxColumns);
     const auto below = static_cast<int64_t>(rank(lowest));
@@ -33,7 +33,7 @@ class RowPercentiles {
 
  private:
   float rank(double p) const { return static_cast<float>(p) * static_cast<float>(last_); }
-  // Contiguous, since lerp's vectorised loop rounds otherwise than its strided one.
+  // Contiguous, since lerp's vectorised and strided loops round differently.
   at::Tensor from_smallest(float place) const {
     return largest_.select(1, last_ - static_cast<int64_t>(place)).contiguous();
   }
@@ -54,7 +54,8 @@ QuantizedWeight quantize_int8_whole(const at::Tensor& w) {
 QuantizedWeight quantize_int6(const at::Tensor& matrix) {
   const at::NoGradGuard no_grad;
   assert(matrix.dim() == 2);
-  const at::Tensor w = matrix.to(at::kFloat).contiguous();  // the order in which errors are summed
+  const at::Tensor w =
+      matrix.to(at::kFloat).contiguous();  // fixes the summation order of the errors
   const RowPercentiles percentiles(w.abs(), 0.999);
   std::vector<at::Tensor> scales, errors;
   for (const double p : {0.999, 0.9995, 0.9999, 0.99999, 1.0}) {
@@ -62,7 +63,7 @@ QuantizedWeight quantize_int6(const at::Tensor& matrix) {
     const at::Tensor scale = scales.back().to(at::kFloat).unsqueeze(1);
     errors.push_back((w - round_to_levels(w, scale, -31, 31) * scale).pow(2).mean());
   }
-  const at::Tensor best = at::stack(errors).argmin().unsqueeze(0);  // the first of equals
+  const at::Tensor best = at::stack(errors).argmin().unsqueeze(0);  // ties: the first
   const at::Tensor scale = at::stack(scales).index_select(0, best).squeeze(0);
   return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), -31, 31).to(at::kChar), scale};
 }
