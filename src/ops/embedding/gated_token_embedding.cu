@@ -11,7 +11,7 @@ namespace tg::cuda {
 
 namespace {
 
-// A lane's gate weights; all columns of the window are in first packs.
+// A lane's gate weights. The window lies within the lanes' first packs.
 template <typename T>
 struct GateWindow {
   static constexpr int size = Pack<T>::size;

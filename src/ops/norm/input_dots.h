@@ -5,14 +5,14 @@
 
 namespace tg {
 
-// x·dx of a projection's input, from the epilogue of dx = dy·W, which has both, past autograd to
-// the backward pass of the attention whose result x is (rowsum(dO ∘ O) in FlashAttention-2, Dao
-// 2023). Saves a pass over both.
+// FlashAttention's delta = rowsum(dO ∘ O) (FlashAttention-2, Dao 2023), computed in the dgrad
+// epilogue of the output projection: its input x is O, and dx = dy·W is dO. Passed to the
+// attention's backward outside autograd; saves a pass over O and dO.
 struct InputDots {
-  bool wanted = false;  // set by the forward pass of that attention
+  bool wanted = false;  // set by the attention's forward pass
   at::Tensor sums;      // [in / 64, rows] fp32, each over 64 channels; undefined: not computed
 };
-// Null where another operation is between the two.
+// Null if another operation lies between the attention and the projection.
 using InputDotsPtr = std::shared_ptr<InputDots>;
 
 }  // namespace tg

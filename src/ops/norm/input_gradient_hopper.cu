@@ -1,4 +1,4 @@
-// The input gradient of a projection, with its dot products with the input in the epilogue.
+// Dgrad GEMM of a projection, with row sums of x·dx in the epilogue.
 #include "ops/gemm/hopper/gemm_launch.cuh"
 #include "ops/kernels.cuh"
 #include "ops/norm/input_gradient_hopper.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace hopper;
 
-// D = A·B, and Σ C·D over each row of a subtile.
+// Computes D = A·B, and Σ C·D over each row of a subtile.
 template <int tile_columns>
 struct DotEpilogue {
   using Element = __nv_bfloat16;
@@ -25,12 +25,12 @@ struct DotEpilogue {
     int first_part;
     float sums[kWgmmaTiles][2];  // of the current subtile
 
-    __device__ Tile(const DotEpilogue& of, const TileInfo& tile)
-        : epilogue(of), thread_rows(tile), first_part(tile.column / kSubtileN) {}
+    __device__ Tile(const DotEpilogue& gemm_epilogue, const TileInfo& tile)
+        : epilogue(gemm_epilogue), thread_rows(tile), first_part(tile.column / kSubtileN) {}
 
     __device__ void store_subtile(int, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {
-      float of_rows[2] = {};
+      float row_sums[2] = {};
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         unsigned c[4], d[4];
@@ -39,13 +39,13 @@ struct DotEpilogue {
         for (int w = 0; w < 4; ++w) {
           const float* const pair = accumulators + 4 * chunk + 2 * w;
           d[w] = rounded_pair<Element>(pair[0], pair[1]);
-          float& sum = of_rows[w % 2];
+          float& sum = row_sums[w % 2];
           sum = fmaf(low_of<Element>(c[w]), low_of<Element>(d[w]), sum);
           sum = fmaf(high_of<Element>(c[w]), high_of<Element>(d[w]), sum);
         }
         smem.store(chunk, d);
       }
-      sums[mma][0] = of_rows[0], sums[mma][1] = of_rows[1];
+      sums[mma][0] = row_sums[0], sums[mma][1] = row_sums[1];
     }
     __device__ void end_subtile(int subtile) const {
       const int part = first_part + subtile;

@@ -17,18 +17,18 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Indices of the tensors that apply() takes: the terms, then these.
+// Indices of apply()'s tensors: the terms, then these.
 enum : std::size_t { kSkip = cuda::kLaneTerms, kX0, kMix, kShares, kWeights, kTensors };
 constexpr std::size_t kLast = cuda::kLaneTerms - 1;  // a term
 using Tensors = std::array<at::Tensor, kTensors>;
 
-// What is no tensor that autograd follows.
+// Arguments that are not differentiable tensors.
 struct Call {
   std::size_t lanes = 2;
   std::array<bool, kTensors> given{};
   std::array<NormOptions, 2> norms{};
-  std::array<Fp8Scaling, 2> scalings{};                        // of the last two terms' gradients
-  at::Tensor mix_gradient, shares_gradient, weights_gradient;  // as MixWeight has them
+  std::array<Fp8Scaling, 2> scalings{};  // for the gradients of the last two terms
+  at::Tensor mix_gradient, shares_gradient, weights_gradient;  // of MixWeight
 
   Tensors spread(at::TensorList defined) const {
     Tensors all;
@@ -38,20 +38,21 @@ struct Call {
   }
 };
 
-cuda::LanesNormTerms pointers(const Tensors& of, const Call& call) {
-  cuda::LanesNormTerms terms{.weights = const_fp32_data(of[kWeights]),
+cuda::LanesNormTerms pointers(const Tensors& tensors, const Call& call) {
+  cuda::LanesNormTerms terms{.weights = const_fp32_data(tensors[kWeights]),
                              .lanes = static_cast<int>(call.lanes),
-                             .skip = const_data(of[kSkip]),
-                             .x0 = const_data(of[kX0]),
-                             .shares = const_fp32_data(of[kShares]),
-                             .mix = const_fp32_data(of[kMix]),
+                             .skip = const_data(tensors[kSkip]),
+                             .x0 = const_data(tensors[kX0]),
+                             .shares = const_fp32_data(tensors[kShares]),
+                             .mix = const_fp32_data(tensors[kMix]),
                              .norm_scale_1 = static_cast<float>(call.norms[1].scale)};
-  for (std::size_t t = 0; t <= kLast; ++t) terms.terms[t] = const_data(of[t]);
+  for (std::size_t t = 0; t <= kLast; ++t) terms.terms[t] = const_data(tensors[t]);
   return terms;
 }
 
 struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
-  // → y0's and y1's tensor, lane 0, lane 1, then x0 if there is a mix; of one lane y0's alone.
+  // Returns the tensors of y0 and y1, lane 0, lane 1, then x0 if there is a mix; with one lane only
+  // y0's.
   static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call,
                                const std::array<NormOutputs, 2>& outputs) {
     const auto in = call.spread(defined);
@@ -77,7 +78,8 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::scaled_by_row;
     context->set_materialize_grads(false);
 
-    // In FP8 alone the tensor that autograd follows has y's shape, and nothing reads it.
+    // If y exists only in FP8, the differentiable output is a tensor of y's shape whose values are
+    // not read.
     const auto followed = y0.defined()      ? y0
                           : mixed.defined() ? mixed
                                             : (two ? lane0 : in[0]).variable_data();
@@ -87,7 +89,7 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     return out;
   }
 
-  // By reference: a copy of the list would raise the use count of dx0.
+  // `upstream` by reference: copying the list would raise dx0's use count.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto call = from_capsule<Call>(context->saved_data["call"]);
     const auto saved = context->get_saved_variables();
@@ -97,12 +99,13 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
         wanted_gradients<kTensors>(*context, [&](std::size_t i) { return call.given[i]; });
     const bool weighted = in[kWeights].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[0]) : at::Tensor(); };
-    const auto of = [&](std::size_t i) {
+    const auto gradient_of = [&](std::size_t i) {
       return i < upstream.size() ? aligned_contiguous(upstream[i]) : at::Tensor();
     };
-    // Accumulates into the later blocks' dx0 in place where nothing else holds it.
+    // Accumulates in place into the later blocks' dx0 if nothing else refers to it.
     const bool reuse = upstream.size() > 4 && is_sole_owner(upstream[4]);
-    const auto dy0 = of(0), dy1 = of(1), dlane0 = of(2), dlane1 = of(3), dx0_later = of(4);
+    const auto dy0 = gradient_of(0), dy1 = gradient_of(1), dlane0 = gradient_of(2),
+               dlane1 = gradient_of(3), dx0_later = gradient_of(4);
 
     const auto rows = residual_norm_rows(in[0], call.norms[0].scale, call.norms[0].channels);
     const auto terms = pointers(in, call);
@@ -143,27 +146,29 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
                               current_stream(in[0]));
 
     if (!weighted) d[0] = d[kLast];
-    variable_list found;
+    variable_list result;
     for (std::size_t i = 0; i < kTensors; ++i)
-      if (call.given[i]) found.push_back(wanted[i] ? d[i] : at::Tensor());
-    found.resize(found.size() + 2);  // none of the call and the outputs
-    return found;
+      if (call.given[i]) result.push_back(wanted[i] ? d[i] : at::Tensor());
+    result.resize(result.size() + 2);  // `call` and `outputs` have no gradients
+    return result;
   }
 };
 
-// What the kernels take: with weights four terms, without x first and the branch last.
-Tensors in_kernel_order(const LaneTerms& of) {
+// Orders the tensors for the kernels: with weights the four terms, without weights x first and the
+// branch last.
+Tensors in_kernel_order(const LaneTerms& lane_terms) {
   Tensors in;
-  const auto count = of.terms.size();
+  const auto count = lane_terms.terms.size();
   for (std::size_t t = 0; t < count; ++t)
-    in[of.weights.defined() || t == 0 ? t : kLast] = of.terms[t].tensor;
-  in[kSkip] = of.skip, in[kX0] = of.x0;
-  in[kMix] = of.mix.value, in[kShares] = of.shares.value, in[kWeights] = of.weights.value;
+    in[lane_terms.weights.defined() || t == 0 ? t : kLast] = lane_terms.terms[t].tensor;
+  in[kSkip] = lane_terms.skip, in[kX0] = lane_terms.x0;
+  in[kMix] = lane_terms.mix.value, in[kShares] = lane_terms.shares.value,
+  in[kWeights] = lane_terms.weights.value;
   return in;
 }
 
-bool supported(const LaneTerms& of) {
-  const auto& x = of.terms[0].tensor;
+bool supported(const LaneTerms& lane_terms) {
+  const auto& x = lane_terms.terms[0].tensor;
   const auto is_row = [&](const at::Tensor& tensor) {
     return !tensor.defined() ||
            (tensor.scalar_type() == x.scalar_type() && tensor.sizes() == x.sizes());
@@ -171,25 +176,27 @@ bool supported(const LaneTerms& of) {
   const auto is_vector = [&](const MixWeight& pair) {
     return !pair.defined() || (pair.value.scalar_type() == at::kFloat && pair.value.dim() == 2);
   };
-  const auto count = of.terms.size();
-  return (of.weights.defined() ? count == cuda::kLaneTerms : count <= 2) && x.defined() &&
-         choose_residual_norm(x) == Kernel::cuda && is_vector(of.weights) && is_vector(of.shares) &&
-         is_vector(of.mix) && is_row(of.skip) && is_row(of.x0) &&
-         std::ranges::all_of(of.terms, [&](const auto& term) { return is_row(term.tensor); });
+  const auto count = lane_terms.terms.size();
+  return (lane_terms.weights.defined() ? count == cuda::kLaneTerms : count <= 2) && x.defined() &&
+         choose_residual_norm(x) == Kernel::cuda && is_vector(lane_terms.weights) &&
+         is_vector(lane_terms.shares) && is_vector(lane_terms.mix) && is_row(lane_terms.skip) &&
+         is_row(lane_terms.x0) && std::ranges::all_of(lane_terms.terms, [&](const auto& term) {
+           return is_row(term.tensor);
+         });
 }
 
-NormedLanes fused(const LaneTerms& of, const std::array<NormOptions, 2>& norms) {
-  const auto in = in_kernel_order(of);
-  Call call{.lanes = of.lanes(),
+NormedLanes fused(const LaneTerms& lane_terms, const std::array<NormOptions, 2>& norms) {
+  const auto in = in_kernel_order(lane_terms);
+  Call call{.lanes = lane_terms.lanes(),
             .norms = norms,
-            .mix_gradient = of.mix.gradient,
-            .shares_gradient = of.shares.gradient,
-            .weights_gradient = of.weights.gradient};
+            .mix_gradient = lane_terms.mix.gradient,
+            .shares_gradient = lane_terms.shares.gradient,
+            .weights_gradient = lane_terms.weights.gradient};
   std::array<NormOutputs, 2> outputs;
   for (std::size_t k = 0; k < call.lanes; ++k) outputs[k] = norm_outputs(in[0], norms[k]);
-  const auto count = of.terms.size();
-  if (count > 1) call.scalings[1] = of.terms[count - 1].gradient_scaling;
-  if (of.weights.defined()) call.scalings[0] = of.terms[count - 2].gradient_scaling;
+  const auto count = lane_terms.terms.size();
+  if (count > 1) call.scalings[1] = lane_terms.terms[count - 1].gradient_scaling;
+  if (lane_terms.weights.defined()) call.scalings[0] = lane_terms.terms[count - 2].gradient_scaling;
   std::vector<at::Tensor> defined;
   for (std::size_t i = 0; i < kTensors; ++i) {
     if (!in[i].defined()) continue;
@@ -201,16 +208,16 @@ NormedLanes fused(const LaneTerms& of, const std::array<NormOptions, 2>& norms) 
   if (call.lanes == 1) return result;
   result.y[1] = outputs[1].input(out[1]);
   result.lanes = {out[2], out[3]};
-  if (of.mix.defined()) result.x0 = out[4];
+  if (lane_terms.mix.defined()) result.x0 = out[4];
   return result;
 }
 
-NormedLanes reference(const LaneTerms& of, const std::array<NormOptions, 2>& norms) {
-  const auto weights = of.weights.followed();
+NormedLanes reference(const LaneTerms& lane_terms, const std::array<NormOptions, 2>& norms) {
+  const auto weights = lane_terms.weights.followed();
   const auto lane = [&](std::size_t k) {
     MixTerms terms;
-    for (std::size_t t = 0; t < of.terms.size(); ++t) {
-      auto term = of.terms[t];
+    for (std::size_t t = 0; t < lane_terms.terms.size(); ++t) {
+      auto term = lane_terms.terms[t];
       if (!term.tensor.defined()) continue;
       if (weights.defined())
         term.weight = weights[static_cast<std::int64_t>(k)][static_cast<std::int64_t>(t)];
@@ -219,14 +226,15 @@ NormedLanes reference(const LaneTerms& of, const std::array<NormOptions, 2>& nor
     return residual_sum(terms);
   };
   auto first = MixTerms{{.tensor = lane(0)}};
-  if (of.lanes() == 1) return {.y = {residual_norm(first, norms[0]).y}};
-  if (of.shares.defined()) first.push_back({.tensor = of.skip, .shares = of.shares});
+  if (lane_terms.lanes() == 1) return {.y = {residual_norm(first, norms[0]).y}};
+  if (lane_terms.shares.defined())
+    first.push_back({.tensor = lane_terms.skip, .shares = lane_terms.shares});
   const auto lane0 = residual_sum(first), lane1 = lane(1);
   auto mixed = MixTerms{{.tensor = lane0}};
-  if (of.mix.defined()) mixed.push_back({.tensor = of.x0, .shares = of.mix});
-  const auto of_first = residual_norm(mixed, norms[0]),
-             of_second = residual_norm({{lane1}}, norms[1]);
-  return {.lanes = {lane0, lane1}, .y = {of_first.y, of_second.y}, .x0 = of_first.x0};
+  if (lane_terms.mix.defined())
+    mixed.push_back({.tensor = lane_terms.x0, .shares = lane_terms.mix});
+  const auto norm0 = residual_norm(mixed, norms[0]), norm1 = residual_norm({{lane1}}, norms[1]);
+  return {.lanes = {lane0, lane1}, .y = {norm0.y, norm1.y}, .x0 = norm0.x0};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Two lanes of the residual stream, or their mean, with skip, mix and norms in one pass: each
-// tensor of the formula (ops/norm/lanes_norm.h) is read or written once; in between a row stays in
-// registers. Memory-bound.
+// One or two lanes of the residual stream with skip, mix and norms in one pass: each tensor of the
+// formula (ops/norm/lanes_norm.h) is read or written once, and a row stays in registers in between.
+// Memory-bound.
 #include "ops/gemm/fp8.cuh"
 #include "ops/norm/lanes_norm_kernel.h"
 #include "ops/norm/residual_rows.cuh"
@@ -9,21 +9,21 @@ namespace tg::cuda {
 
 namespace {
 
-// One weight a term and lane: registers.
+// Weights [lanes, terms], in registers.
 template <int kLanes>
 struct LaneWeights {
-  float of[kLanes][kLaneTerms];
+  float values[kLanes][kLaneTerms];
 
   __device__ explicit LaneWeights(const float* from) {
 #pragma unroll
     for (int lane = 0; lane < kLanes; ++lane)
 #pragma unroll
       for (int t = 0; t < kLaneTerms; ++t)
-        of[lane][t] = from == nullptr ? 1 : from[lane * kLaneTerms + t];
+        values[lane][t] = from == nullptr ? 1 : from[lane * kLaneTerms + t];
   }
 };
 
-// A lane's parameters for one chunk, loaded again for every row.
+// A thread's parameters for one chunk; reloaded for every row.
 struct Parameters {
   Pack8<float> share0, share1, mix0, mix1;
 };
@@ -35,18 +35,18 @@ __device__ inline Parameters load_parameters(const LanesNormTerms& terms, int wi
           load_parameter(second(terms.mix), true, 0, column)};
 }
 
-// A row of each tensor that the lanes are made of.
+// One row of each input tensor.
 template <typename Layout, int kLanes>
 struct LaneRows {
   using T = typename Layout::T;
   typename Layout::Row terms[kLaneTerms], skip, x0;
 
-  __device__ LaneRows(const LanesNormTerms& of, std::int64_t offset, int width) {
+  __device__ LaneRows(const LanesNormTerms& args, std::int64_t offset, int width) {
 #pragma unroll
-    for (int t = 0; t < kLaneTerms; ++t) terms[t] = Layout::load_row(of.terms[t], offset, width);
+    for (int t = 0; t < kLaneTerms; ++t) terms[t] = Layout::load_row(args.terms[t], offset, width);
     if constexpr (kLanes == 2) {
-      skip = Layout::load_row(of.skip, offset, width);
-      x0 = Layout::load_row(of.x0, offset, width);
+      skip = Layout::load_row(args.skip, offset, width);
+      x0 = Layout::load_row(args.x0, offset, width);
     }
   }
   __device__ void keep_packed() {
@@ -55,8 +55,9 @@ struct LaneRows {
     if constexpr (kLanes == 2) Layout::keep_packed(skip), Layout::keep_packed(x0);
   }
 
-  // Element i of chunk k; lane0, lane1 and mixed rounded, as they are written. Explicit fmaf: the
-  // same roundings wherever this is inlined, so that backward recomputes forward's rows to the bit.
+  // Values at element i of chunk k; lane0, lane1 and mixed are rounded as stored. Explicit fmaf
+  // gives the same rounding wherever this is inlined, so that backward recomputes forward's rows
+  // bit for bit.
   struct Element {
     float sum, lane0, mixed, lane1;  // sum: lane 0 before the skip
   };
@@ -68,7 +69,7 @@ struct LaneRows {
     for (int lane = 0; lane < kLanes; ++lane)
 #pragma unroll
       for (int t = 0; t < kLaneTerms; ++t)
-        sums[lane] = fmaf(weights.of[lane][t], terms[t].chunks[k][i], sums[lane]);
+        sums[lane] = fmaf(weights.values[lane][t], terms[t].chunks[k][i], sums[lane]);
     if constexpr (kLanes == 1) {
       const float lane0 = rounded(sums[0]);
       return {sums[0], lane0, lane0, 0};
@@ -80,7 +81,7 @@ struct LaneRows {
   }
 };
 
-// A copy that may be null, with a scale all the same, which Fp8Writer reads.
+// Writer of an FP8 copy that may be null; its scale must not be, since Fp8Writer reads it.
 template <bool copies>
 struct OptionalWriter {
   bool writes;
@@ -96,13 +97,13 @@ struct OptionalWriter {
     if (writes) writer.end();
   }
 };
-// A null copy gets the other's scale.
-void give_scales(Fp8Copy& one, Fp8Copy& other) {
-  if (one.values == nullptr) one.scale = other.scale;
-  if (other.values == nullptr) other.scale = one.scale;
+// Gives a null copy the other copy's scale.
+void share_scale(Fp8Copy& first, Fp8Copy& second) {
+  if (first.values == nullptr) first.scale = second.scale;
+  if (second.values == nullptr) second.scale = first.scale;
 }
-bool any(const Fp8Copy& one, const Fp8Copy& other) {
-  return one.values != nullptr || other.values != nullptr;
+bool any_copy(const Fp8Copy& first, const Fp8Copy& second) {
+  return first.values != nullptr || second.values != nullptr;
 }
 
 struct ForwardArgs {
@@ -169,8 +170,8 @@ struct BackwardArgs {
   float* partials;  // [blocks, columns]
 };
 
-// With two lanes registers hold a row of eleven tensors and four vectors of parameter gradients:
-// one block per SM, each of which adds a row for sum_rows.
+// With two lanes, registers hold a row of eleven tensors and four vectors of parameter gradients.
+// One wave of CTAs, since each adds a row of partials for sum_rows.
 template <typename Layout, int kLanes, bool copies>
 __global__ void __launch_bounds__(kWarps* kWarp)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       dx0_later = Layout::load_row(gradients.dx0_later, offset, width);
     }
 
-    // The elements are computed twice, here and below, to save registers.
+    // Recomputed in the second loop, to save registers.
     float squares[kLanes] = {}, dots[kLanes] = {};
 #pragma unroll
     for (int k = 0; k < Layout::chunks; ++k) {
@@ -234,7 +235,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto element = in.element(weights, p, k, i);
-        float d[kLanes];  // of the sums
+        float d[kLanes];  // gradients of the lanes' sums
         d[0] = norm0.scale * fmaf(-norm0.x_scale, element.mixed, dy0.chunks[k][i]);
         if constexpr (kLanes == 2) {
           const float skip = in.skip.chunks[k][i], x0 = in.x0.chunks[k][i], g = d[0];
@@ -257,7 +258,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
           dterms[t][i] = 0;
 #pragma unroll
           for (int lane = 0; lane < kLanes; ++lane) {
-            dterms[t][i] = fmaf(weights.of[lane][t], d[lane], dterms[t][i]);
+            dterms[t][i] = fmaf(weights.values[lane][t], d[lane], dterms[t][i]);
             float& sum = scalars[lane * kLaneTerms + t];
             sum = fmaf(d[lane], in.terms[t].chunks[k][i], sum);
           }
@@ -284,14 +285,14 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   write_scalar_partials(scalars, partials + std::int64_t{kVectors} * width);
 }
 
-// Calls op(Layout, std::integral_constant lanes, copies): of rows wider than two chunks the
-// backward kernel would not fit in registers.
+// Calls op(Layout, std::integral_constant lanes, copies). kMaxChunks bounds a thread's chunks: with
+// more than two the backward kernel would not fit in registers.
 template <int kMaxChunks, typename Op>
 void dispatch_lanes(const ResidualNormRows& rows, int lanes, bool copies, Op op) {
   dispatch_layout<kMaxChunks>(rows, [&](auto layout) {
-    dispatch_copies<decltype(layout)>(copies, [&](auto of) {
-      if (lanes == 1) return op(layout, std::integral_constant<int, 1>{}, of);
-      op(layout, std::integral_constant<int, 2>{}, of);
+    dispatch_copies<decltype(layout)>(copies, [&](auto with_copies) {
+      if (lanes == 1) return op(layout, std::integral_constant<int, 1>{}, with_copies);
+      op(layout, std::integral_constant<int, 2>{}, with_copies);
     });
   });
 }
@@ -303,10 +304,11 @@ struct BackwardLaunch {
 BackwardLaunch backward_launch(const LanesNormTerms& terms, const ResidualNormRows& rows,
                                bool copies) {
   BackwardLaunch launch{};
-  dispatch_lanes<2>(rows, terms.lanes, copies, [&](auto layout, auto lanes, auto of) {
+  dispatch_lanes<2>(rows, terms.lanes, copies, [&](auto layout, auto lanes, auto with_copies) {
     using Layout = decltype(layout);
     const int threads = Layout::threads(rows.width, kWarps);
-    launch = {backward_kernel<Layout, lanes(), of()>, threads, Layout::rows_per_block(threads)};
+    launch = {backward_kernel<Layout, lanes(), with_copies()>, threads,
+              Layout::rows_per_block(threads)};
   });
   return launch;
 }
@@ -317,21 +319,22 @@ void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& row
                         const LanesNormOutputs& outputs, Stream stream) {
   ForwardArgs args{terms, rows, outputs};
   auto &copy0 = args.out.y0.copy, &copy1 = args.out.y1.copy;
-  give_scales(copy0, copy1);
-  dispatch_lanes<3>(rows, terms.lanes, any(copy0, copy1), [&](auto layout, auto lanes, auto of) {
-    using Layout = decltype(layout);
-    const int threads = Layout::threads(rows.width, kWarps);
-    const int rows_per_block = Layout::rows_per_block(threads);
-    const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-    const auto kernel = forward_kernel<Layout, lanes(), of()>;
-    kernel<<<blocks, threads, 0, stream>>>(args);
-  });
+  share_scale(copy0, copy1);
+  dispatch_lanes<3>(
+      rows, terms.lanes, any_copy(copy0, copy1), [&](auto layout, auto lanes, auto with_copies) {
+        using Layout = decltype(layout);
+        const int threads = Layout::threads(rows.width, kWarps);
+        const int rows_per_block = Layout::rows_per_block(threads);
+        const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
+        const auto kernel = forward_kernel<Layout, lanes(), with_copies()>;
+        kernel<<<blocks, threads, 0, stream>>>(args);
+      });
   check_launch("lanes_norm_forward");
 }
 
 int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies) {
   const auto launch = backward_launch(terms, rows, copies);
-  int resident = 1;  // one wave: each further block would only add a row of partial sums
+  int resident = 1;  // one wave: more CTAs would only add rows of partial sums
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
   return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
 }
@@ -342,8 +345,8 @@ void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& ro
   const auto columns = lanes_norm_columns(terms, rows);
   BackwardArgs args{terms, rows, gradients, columns, partials};
   auto &copy0 = args.gradients.copies[0], &copy1 = args.gradients.copies[1];
-  give_scales(copy0, copy1);
-  const auto launch = backward_launch(terms, rows, any(copy0, copy1));
+  share_scale(copy0, copy1);
+  const auto launch = backward_launch(terms, rows, any_copy(copy0, copy1));
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(args);
   check_launch("lanes_norm_backward");
   const std::int64_t weights = terms.lanes * kLaneTerms, vectors = (columns - weights) / 2;

@@ -7,15 +7,15 @@
 
 namespace tg {
 
-// One lane or two of the residual stream: sums of the same terms,
+// One or two lanes of the residual stream, each a weighted sum of the same terms:
 //   lane k = Σ_t weights[k, t] · term t
-// of two lanes the first then with a skip, and for its norm with a mix
+// With two lanes, lane 0 then adds a skip, and its norm reads a mix with x0:
 //   lane 0 ← shares₀ ⊙ lane 0 + shares₁ ⊙ skip,  mixed = mix₀ ⊙ lane 0 + mix₁ ⊙ x0
 struct LaneTerms {
-  MixTerms terms{};     // of one dtype, without weights or shares; an undefined tensor is left out
+  MixTerms terms{};  // of one dtype, without own weights or shares; undefined tensors are omitted
   MixWeight weights{};  // [lanes, terms]; undefined: two lanes, each the plain sum
   at::Tensor skip{};    // [..., D]; undefined: lane 0 ← shares₀ ⊙ lane 0
-  MixWeight shares{};   // [2, D]; undefined: without that line
+  MixWeight shares{};   // [2, D]; undefined: no skip and no scaling of lane 0
   at::Tensor x0{};
   MixWeight mix{};  // [2] or [2, D]; undefined: mixed is lane 0
 
@@ -24,18 +24,18 @@ struct LaneTerms {
   }
 };
 
-// y: residual_norm()'s, of mixed (of the one lane) and of lane 1.
+// y: the norms of mixed (or of the single lane) and of lane 1.
 struct NormedLanes {
-  std::array<at::Tensor, 2> lanes{};  // where there are two
+  std::array<at::Tensor, 2> lanes{};  // if there are two
   std::array<NormedInput, 2> y{};
-  at::Tensor x0{};  // as the next block must take it, if there is a mix
+  at::Tensor x0{};  // for the next block, if there is a mix (ResidualNorm::x0)
 };
 
-// The lanes and their norms between two blocks, or from one lane the norm that ends the stream.
-// Gradients as residual_norm()'s, x0's in place as well.
-// The kernels compute four terms with weights, or x [+ branch] without; fp32 parameters by channel,
-// D as residual_norm's. They round once per output, and the gradients of the last two terms for
-// their FP8 GEMMs; norms, and everything after a lane, are of the rounded rows.
+// Computes the lanes and their norms between two blocks, or the final norm of a single lane. The
+// gradient of x0 accumulates in place, as in residual_norm(). The kernels support four terms with
+// weights, or x [+ branch] without; per-channel fp32 parameters; D as in residual_norm(). They
+// round once per output and quantize the gradients of the last two terms for FP8 GEMMs. Norms and
+// later sums are computed from the rounded lanes.
 NormedLanes lanes_norm(const LaneTerms& terms, const std::array<NormOptions, 2>& norms);
 
 }  // namespace tg

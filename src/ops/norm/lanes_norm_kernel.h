@@ -3,22 +3,22 @@
 
 namespace tg::cuda {
 
-// Kernels of ops/norm/lanes_norm.h; tensors, rows and null pointers as in residual_norm_kernel.h,
-// which the width's bound is of, too.
+// Kernels of ops/norm/lanes_norm.h. Tensors, rows, null pointers and the width limit are as in
+// residual_norm_kernel.h.
 inline constexpr int kLaneTerms = 4;
 
 struct LanesNormTerms {
   const void* terms[kLaneTerms] = {};
-  // [lanes, kLaneTerms]; null: all 1. Then all terms have one gradient, the last term's.
+  // [lanes, kLaneTerms]; null: all 1, and all terms share one gradient, dterms of the last term.
   const float* weights = nullptr;
   int lanes = 2;
-  // Lane 0's, if there are two lanes.
+  // For lane 0 of two lanes.
   const void *skip = nullptr, *x0 = nullptr;
   const float *shares = nullptr, *mix = nullptr;  // [2, width]
-  float norm_scale_1 = 1;                         // lane 1's; rows.norm_scale is lane 0's
+  float norm_scale_1 = 1;                         // of lane 1; lane 0 has rows.norm_scale
 };
 
-// A normed output: its rows y, norm_scale/rms [count], and y's copy, in bf16 alone.
+// Outputs of a norm: y, norm_scale/rms [count], and y's FP8 copy (bf16 only).
 struct NormedRows {
   void* y = nullptr;
   float* row_scale = nullptr;
@@ -35,23 +35,23 @@ struct LanesNormGradients {
   // Upstream; null: zero.
   const void *dlane0 = nullptr, *dlane1 = nullptr, *dy0 = nullptr, *dy1 = nullptr,
              *dx0_later = nullptr;
-  bool dy0_is_scaled = false, dy1_is_scaled = false;  // by norm_scale/rms already
+  bool dy0_is_scaled = false, dy1_is_scaled = false;  // already multiplied by norm_scale/rms
   // Null: not needed; dx0 may be dx0_later.
   void* dterms[kLaneTerms] = {};
   void *dskip = nullptr, *dx0 = nullptr;
-  Fp8Copy copies[2] = {};  // of the last two terms' gradients, in bf16 alone
+  Fp8Copy copies[2] = {};  // of the last two terms' gradients (bf16 only)
 };
 struct LanesNormSums {
   SumTarget mix{}, shares{}, weights{};
 };
-// Columns of the parameters' gradients, one row of fp32: with two lanes mix and shares, whether
-// they exist or not; then weights.
+// Length of the fp32 row of parameter gradients: with two lanes mix and shares, whether they exist
+// or not, then weights.
 inline std::int64_t lanes_norm_columns(const LanesNormTerms& terms, const ResidualNormRows& rows) {
   return terms.lanes == 2 ? std::int64_t{4} * rows.width + 2 * kLaneTerms : kLaneTerms;
 }
-// Blocks of the backward kernel; each writes one such row of partial sums.
+// Number of CTAs of the backward kernel; each writes one row of partial sums.
 int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies);
-// Takes the terms of the forward pass; partials [blocks, columns] are the workspace.
+// Takes the forward pass's terms. partials [blocks, columns] is the workspace.
 void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
                          const LanesNormGradients& gradients, int blocks, float* partials,
                          const LanesNormSums& sums, Stream stream);

@@ -14,7 +14,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// linear_backward(), which leaves the dots.
+// linear_backward() that also computes `dots`.
 at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
                                      const at::Tensor& dy, InputDots& dots) {
   const auto dy_rows = as_rows(dy);
@@ -30,7 +30,7 @@ at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
   return dx;
 }
 
-// → x', x' again with y's gradient; writes row_scale (NormedInput).
+// Returns x' twice: the second carries y's gradient. Writes row_scale (NormedInput).
 struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
                                const Weight& weight, const NormOptions& norm,

@@ -1,6 +1,6 @@
-// The projection that ends a branch, with the residual add and the rows' sums of squares in the
-// epilogue: the branch is never written, and the norm after it needs no pass (CODA,
-// arXiv 2605.19269).
+// Output projection of a branch with the residual add and the rows' sums of squares in the
+// epilogue: the branch is not materialized, and the following norm needs no pass (CODA, arXiv
+// 2605.19269).
 #include "ops/gemm/hopper/combine_with_c.cuh"
 #include "ops/kernels.cuh"
 #include "ops/norm/linear_residual_norm_hopper.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace hopper;
 
-// D = A·Bᵀ + C, and Σ D² over each row of a tile.
+// Computes D = A·Bᵀ + C, and Σ D² over each row of a tile.
 template <int tile_columns>
 struct ResidualEpilogue {
   using Element = __nv_bfloat16;
@@ -27,8 +27,8 @@ struct ResidualEpilogue {
     int part;
     float sums[kWgmmaTiles][2] = {};
 
-    __device__ Tile(const ResidualEpilogue& of, const TileInfo& tile)
-        : epilogue(of), thread_rows(tile), part(tile.column / block_n) {}
+    __device__ Tile(const ResidualEpilogue& gemm_epilogue, const TileInfo& tile)
+        : epilogue(gemm_epilogue), thread_rows(tile), part(tile.column / block_n) {}
 
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {

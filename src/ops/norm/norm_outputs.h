@@ -1,5 +1,5 @@
 #pragma once
-// What residual_norm and lanes_norm pass to and take from their kernels alike.
+// Arguments and outputs shared by residual_norm and lanes_norm.
 #include <cassert>
 
 #include "ops/kernels.h"
@@ -8,19 +8,19 @@
 
 namespace tg {
 
-// Where the kernel writes of y what autograd does not follow; undefined: it does not.
+// Non-differentiable outputs for y: row scale and FP8 copy. Undefined: not written.
 struct NormOutputs {
   NormedForm form = NormedForm::written;
   at::Tensor row_scale{}, rounded{};
 
   bool writes_y() const { return form == NormedForm::written; }
-  // Returns y if it is materialized, else the tensor that autograd follows in its place.
+  // Wraps the differentiable output: y if it is materialized, else the tensor in its place.
   NormedInput input(const at::Tensor& tensor) const {
     if (form == NormedForm::scaled_by_row) return NormedInput::scaled_by_row(tensor, row_scale);
     return writes_y() ? NormedInput(tensor, rounded) : NormedInput::in_fp8(tensor, rounded);
   }
 };
-// Returns the outputs for rows like x's.
+// Allocates the outputs for rows like x's.
 inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
   const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
   const bool in_fp8 = form == NormedForm::in_fp8, scaled = form == NormedForm::scaled_by_row;
@@ -31,8 +31,8 @@ inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
           .rounded = empty_fp8_like(x, norm.rounding)};
 }
 
-// Where the sums over rows for the gradient of `parameter` go: `accumulated` (MixWeight), or a new
-// tensor.
+// Returns the tensor for `parameter`'s gradient, a sum over rows: `accumulated`
+// (MixWeight::gradient), or a new one.
 inline at::Tensor sums_of(const at::Tensor& parameter, const at::Tensor& accumulated) {
   return accumulated.defined() ? accumulated : at::empty(parameter.sizes(), parameter.options());
 }

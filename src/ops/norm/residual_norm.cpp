@@ -20,11 +20,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Indices of the tensors that apply() takes. kSkipWeight: [D], or both shares [2, D].
+// Indices of apply()'s tensors. kSkipWeight: weight [D] or shares [2, D] of the skip.
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
-// Where the gradients of what is a constant accumulate.
+// Gradient buffers of constant parameters (MixWeight::gradient).
 struct MixGradients {
   at::Tensor skip, mix;
 };
@@ -33,15 +33,15 @@ struct KernelTerms {
   MixGradients gradients;
 };
 
-// The terms in the form that the kernels compute, or none.
-std::optional<KernelTerms> for_kernels(const MixTerms& terms) {
+// Matches the terms to the form that the kernels support; nullopt if they do not match.
+std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
   Tensors in;
   MixGradients gradients;
   auto next = terms.begin();
-  const auto take = [&](std::size_t tensor, std::size_t weight, const MixWeight& by) {
+  const auto take = [&](std::size_t tensor, std::size_t weight, const MixWeight& coefficients) {
     in[tensor] = (next++)->tensor;
-    in[weight] = by.value;
-    return by.gradient;
+    in[weight] = coefficients.value;
+    return coefficients.gradient;
   };
   const auto is_plain = [&] { return next != terms.end() && next->is_plain(); };
   if (is_plain()) in[kX] = (next++)->tensor;
@@ -59,23 +59,23 @@ std::optional<KernelTerms> for_kernels(const MixTerms& terms) {
   return KernelTerms{in, gradients};
 }
 
-cuda::ResidualNormTerms pointers(const Tensors& of) {
-  const auto& skip_weight = of[kSkipWeight];
+cuda::ResidualNormTerms pointers(const Tensors& tensors) {
+  const auto& skip_weight = tensors[kSkipWeight];
   const float* weight = const_fp32_data(skip_weight);
   const bool shares = skip_weight.defined() && skip_weight.dim() == 2;
-  return {.x = const_data(of[kX]),
-          .branch = const_data(of[kBranch]),
-          .skip = const_data(of[kSkip]),
-          .x0 = const_data(of[kX0]),
+  return {.x = const_data(tensors[kX]),
+          .branch = const_data(tensors[kBranch]),
+          .skip = const_data(tensors[kSkip]),
+          .x0 = const_data(tensors[kX0]),
           .skip_weight = shares ? weight + skip_weight.size(1) : weight,
-          .mix = const_fp32_data(of[kMix]),
-          .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2,
+          .mix = const_fp32_data(tensors[kMix]),
+          .mix_is_vector = tensors[kMix].defined() && tensors[kMix].dim() == 2,
           .sum_share = shares ? weight : nullptr};
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input or
-  // another output is an alias of it, so that its gradient passes through backward().
+  // Returns x', y, then x0 if there is a mix, then the sum if keep_sum. An output equal to an input
+  // or another output is an alias of it, so that its gradient passes through backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
@@ -99,8 +99,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
-    // Backward recomputes t for the mix's gradient from tensors that are saved anyway. Without a
-    // mix it needs only x', which the next block saves, too.
+    // For the mix's gradient, backward recomputes the sum before the mix from tensors that are
+    // saved anyway. Without a mix it needs only x', which the next block saves as well.
     std::int64_t given = 0;
     for (std::size_t i = 0; i < kTensors; ++i) given |= std::int64_t{in[i].defined()} << i;
     if (!mixed) {
@@ -119,7 +119,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     return out;
   }
 
-  // By reference: a copy of the list would raise the use count of dx0.
+  // `upstream` by reference: copying the list would raise dx0's use count.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     Tensors in;
@@ -129,7 +129,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
         wanted_gradients<kTensors>(*context, [&](std::size_t i) { return (given >> i & 1) != 0; });
 
     const bool mixed = in[kMix].defined();
-    // Accumulates into the later blocks' dx0 in place where nothing else holds it.
+    // Accumulates in place into the later blocks' dx0 if nothing else refers to it.
     const bool reuse = mixed && is_sole_owner(upstream[2]);
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
     const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
@@ -151,23 +151,23 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
-    const auto added = from_capsule<MixGradients>(context->saved_data["mix_gradients"]);
-    if (mixed) d[kMix] = sums_of(in[kMix], added.mix);
-    if (in[kSkipWeight].defined()) d[kSkipWeight] = sums_of(in[kSkipWeight], added.skip);
-    cuda::residual_norm_backward(
-        terms, rows,
-        {.dsum = const_data(dsum),
-         .dresidual = const_data(dresidual),
-         .dy = const_data(dy),
-         .dx0_later = const_data(dx0_later),
-         .dx = mutable_data(d[kX]),
-         .dskip = mutable_data(d[kSkip]),
-         .dx0 = mutable_data(d[kX0]),
-         .dx_copy = fp8_copy(rounded, scaling),
-         .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
-        blocks, mutable_fp32_data(partials),
-        {.mix = sum_target(d[kMix], added.mix), .skip = sum_target(d[kSkipWeight], added.skip)},
-        current_stream(in[kX]));
+    const auto accumulated = from_capsule<MixGradients>(context->saved_data["mix_gradients"]);
+    if (mixed) d[kMix] = sums_of(in[kMix], accumulated.mix);
+    if (in[kSkipWeight].defined()) d[kSkipWeight] = sums_of(in[kSkipWeight], accumulated.skip);
+    cuda::residual_norm_backward(terms, rows,
+                                 {.dsum = const_data(dsum),
+                                  .dresidual = const_data(dresidual),
+                                  .dy = const_data(dy),
+                                  .dx0_later = const_data(dx0_later),
+                                  .dx = mutable_data(d[kX]),
+                                  .dskip = mutable_data(d[kSkip]),
+                                  .dx0 = mutable_data(d[kX0]),
+                                  .dx_copy = fp8_copy(rounded, scaling),
+                                  .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
+                                 blocks, mutable_fp32_data(partials),
+                                 {.mix = sum_target(d[kMix], accumulated.mix),
+                                  .skip = sum_target(d[kSkipWeight], accumulated.skip)},
+                                 current_stream(in[kX]));
 
     variable_list gradients(kTensors + 5);
     for (std::size_t i = 0; i < kTensors; ++i)
@@ -194,7 +194,9 @@ ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_s
   const auto& in = terms.in;
   const auto& x = in[kX];
   const auto outputs = norm_outputs(x, norm);
-  const auto input = [](const at::Tensor& of) { return optional_tensor(aligned_contiguous(of)); };
+  const auto input = [](const at::Tensor& tensor) {
+    return optional_tensor(aligned_contiguous(tensor));
+  };
   const auto out = FusedResidualNorm::apply(
       input(x), input(in[kBranch]), input(in[kSkip]), input(in[kSkipWeight]), input(in[kX0]),
       input(in[kMix]), terms.gradients, norm, keep_sum, outputs, branch_gradient_scaling);
@@ -204,7 +206,7 @@ ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_s
           .x0 = in[kMix].defined() ? out[2] : at::Tensor()};
 }
 
-at::Tensor added(const at::Tensor& sum, const MixTerm& term) {
+at::Tensor add_term(const at::Tensor& sum, const MixTerm& term) {
   const auto dtype = (term.tensor.defined() ? term.tensor : sum).scalar_type();
   const auto cast = [&](const MixWeight& parameter) { return parameter.followed().to(dtype); };
   if (term.shares.defined()) {
@@ -220,7 +222,7 @@ at::Tensor added(const at::Tensor& sum, const MixTerm& term) {
 ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
   ResidualNorm out;
   for (std::size_t i = 0; i < terms.size(); ++i) {
-    out.x = added(out.x, terms[i]);
+    out.x = add_term(out.x, terms[i]);
     if (i + 1 == keep) out.sum = out.x;
   }
   const auto y = rms_norm(out.x, norm.channels);
@@ -234,7 +236,7 @@ ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size
 at::Tensor MixWeight::followed() const {
   if (!gradient.defined()) return value;
   auto leaf = value.detach().requires_grad_();
-  leaf.mutable_grad() = gradient;  // to which autograd adds in place
+  leaf.mutable_grad() = gradient;  // autograd accumulates into it in place
   return leaf;
 }
 
@@ -247,13 +249,13 @@ Kernel choose_residual_norm(const at::Tensor& x) {
 
 at::Tensor residual_sum(const MixTerms& terms) {
   at::Tensor sum;
-  for (const auto& term : terms) sum = added(sum, term);
+  for (const auto& term : terms) sum = add_term(sum, term);
   return sum;
 }
 
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
   assert(!terms.empty() && !terms[0].shares.defined());
-  const auto in = for_kernels(terms);
+  const auto in = match_kernel_terms(terms);
   if (!in || !supported(in->in)) return reference(terms, norm, keep);
   const bool has_branch = in->in[kBranch].defined();
   if (keep > 0 && keep != (has_branch ? 2 : 1)) return reference(terms, norm, keep);

@@ -1,6 +1,5 @@
-// Residual adds, mix and RMSNorm in one pass: each tensor of the formula
-// (ops/norm/residual_norm.h), including x', is read or written once; in between a row stays in
-// registers. Memory-bound.
+// Fused residual adds, mix and RMSNorm: each tensor of the formula (ops/norm/residual_norm.h),
+// including x', is read or written once, and a row stays in registers in between. Memory-bound.
 #include "ops/gemm/fp8.cuh"
 #include "ops/norm/residual_rows.cuh"
 #include "ops/norm/sum_rows.h"
@@ -9,8 +8,8 @@ namespace tg::cuda {
 
 namespace {
 
-// A lane's parameters for one chunk. Loaded again for every row: from L1, since they would not fit
-// in registers.
+// A thread's parameters for one chunk. Reloaded for every row from L1, since they would not fit in
+// registers.
 struct Parameters {
   Pack8<float> sum_share, skip_weight, mix0, mix1;
 };
@@ -25,10 +24,10 @@ __device__ inline Parameters load_parameters(const ResidualNormTerms& terms, int
 }
 
 struct ResidualSums {
-  float sum, total, residual;  // s, t, x'
+  float sum, total, residual;  // x + branch; plus the skip; x'
 };
-// Explicit fmaf: the same roundings wherever this is inlined, so that backward recomputes forward's
-// x' to the bit.
+// Explicit fmaf gives the same rounding wherever this is inlined, so that backward recomputes
+// forward's x' bit for bit.
 template <bool shares>
 __device__ inline ResidualSums residual_sums(float x, float branch, float skip, float x0,
                                              const Parameters& p, int i) {
@@ -47,7 +46,7 @@ struct ForwardArgs {
 
 constexpr int kForwardWarps = 8;
 
-// `shares`: there is a sum_share.
+// `shares`: terms.sum_share is not null.
 template <typename Layout, bool copies, bool shares>
 __global__ void __launch_bounds__(kForwardWarps* kWarp)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
@@ -97,8 +96,8 @@ struct BackwardArgs {
 };
 
 // Registers hold a row of eight tensors and kVectors vectors of parameter gradients (see
-// residual_norm_vectors). One block per SM, with as many warps as the registers allow: each block
-// adds a row for sum_rows.
+// residual_norm_vectors). CTAs have as many warps as the registers allow, since each CTA adds a row
+// of partials for sum_rows.
 template <typename Layout, int kVectors>
 constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWarps
                                : kVectors == 0                       ? 16
@@ -132,8 +131,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     auto dsum = Layout::load_row(gradients.dsum, offset, width);
     auto dx0_later = Layout::load_row(gradients.dx0_later, offset, width);
 
-    // Computed twice, here and below, to save registers; x' is rounded as in forward.
-    const auto sums_of = [&](int k, int i, const Parameters& p) {
+    // Called in both loops: recomputation saves registers. x' is rounded as in forward.
+    const auto recompute_sums = [&](int k, int i, const Parameters& p) {
       if (!mixed) return ResidualSums{0, 0, x.chunks[k][i]};
       auto sums = residual_sums<shares>(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
                                         x0.chunks[k][i], p, i);
@@ -147,7 +146,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
       const auto p = load_parameters(terms, width, column + k * kWarpColumns);
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
-        const float residual = sums_of(k, i, p).residual;
+        const float residual = recompute_sums(k, i, p).residual;
         squares = fmaf(residual, residual, squares);
         dots = fmaf(residual, dy.chunks[k][i], dots);
       }
@@ -165,7 +164,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
       float dx[kLaneColumns], dskip[kLaneColumns], dx0[kLaneColumns];
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
-        const auto sums = sums_of(k, i, p);
+        const auto sums = recompute_sums(k, i, p);
         const float dnorm = fmaf(-norm.x_scale, sums.residual, dy.chunks[k][i]);
         const float g = fmaf(norm.scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
@@ -260,7 +259,7 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                          bool copies_dx) {
   const auto launch = backward_launch(terms, rows, copies_dx);
-  int resident = 1;  // one wave: each further block would only add a row of partial sums
+  int resident = 1;  // one wave: more CTAs would only add rows of partial sums
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
   return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
 }

@@ -11,25 +11,25 @@
 
 namespace tg {
 
-// The factor on a term: a parameter, unchanged, which autograd follows; or with `gradient` a
-// constant, whose gradient is added there, as for a Weight.
+// Coefficients of a term: a tensor that autograd differentiates or, with `gradient`, a constant
+// whose gradient accumulates there, as in Weight.
 struct MixWeight {
   at::Tensor value{}, gradient{};
 
   MixWeight() = default;
-  MixWeight(at::Tensor of, at::Tensor accumulated = {})  // NOLINT(google-explicit-constructor)
-      : value(std::move(of)), gradient(std::move(accumulated)) {}
+  MixWeight(at::Tensor tensor, at::Tensor sums = {})  // NOLINT(google-explicit-constructor)
+      : value(std::move(tensor)), gradient(std::move(sums)) {}
   bool defined() const { return value.defined(); }
-  // For operations that know no `gradient`: a tensor that autograd follows.
+  // Returns a tensor that autograd differentiates, for operations that do not handle `gradient`.
   at::Tensor followed() const;
 };
 
-// A term of a residual sum s: s ← s + weight ⊙ tensor, or with shares s ← shares₀ ⊙ s + shares₁ ⊙
-// tensor, where the tensor may be undefined: s ← shares₀ ⊙ s.
+// A term of a residual sum s: s ← s + weight ⊙ tensor; or, with `shares`, s ← shares₀ ⊙ s + shares₁
+// ⊙ tensor (s ← shares₀ ⊙ s if the tensor is undefined).
 struct MixTerm {
   at::Tensor tensor{};            // [..., D]
   MixWeight weight{}, shares{};   // [], [D] or [..., 1]; [2] or [2, D]
-  Fp8Scaling gradient_scaling{};  // of the FP8 GEMM whose output `tensor` is, if it is one
+  Fp8Scaling gradient_scaling{};  // of the FP8 GEMM whose output `tensor` is, if any
 
   bool is_plain() const { return !weight.defined() && !shares.defined(); }
 };
@@ -37,43 +37,45 @@ using MixTerms = std::vector<MixTerm>;  // of one dtype; the first has no shares
 
 struct NormOptions {
   double scale = 1;
-  // Columns that the mean is over; the last ones are padding, zero everywhere. 0: all.
+  // Number of channels of D without padding, for the mean; the others are zero. 0: all.
   std::int64_t channels = 0;
-  // How the kernels pass y on, in bf16; elsewhere it is written.
+  // Form of y from the bf16 kernels; otherwise y is materialized.
   NormedForm form = NormedForm::written;
-  // Scaling of the FP8 GEMM that reads y: the kernels round its rows for it, in bf16 with D a
-  // multiple of 16, materialized or in_fp8.
+  // Scaling for the FP8 GEMM that reads y: the bf16 kernels also quantize y. Requires D a multiple
+  // of 16 and form `written` or `in_fp8`.
   Fp8Scaling rounding{};
 };
 
 struct ResidualNorm {
-  at::Tensor sum;  // of the first `keep` terms, else undefined
-  at::Tensor x;    // of all terms, x'
-  NormedInput y;   // what depends on the rms is added to y's gradient here
-  at::Tensor x0;  // the last term's tensor, if it has shares, in the form that the next block takes
+  at::Tensor sum;  // of the first `keep` terms; undefined if keep is 0
+  at::Tensor x;    // x', the sum of all terms
+  NormedInput y;   // normalized x', times `scale`
+  at::Tensor x0;   // alias of the last term's tensor, if it has shares; input of the next block
 };
 
-// The operations between two GEMMs of a block: residual adds, mix with the first residual, norm.
-// Per row of D, x' is the sum of the terms, in their order, and
+// Computes the operations between two GEMMs of a block: residual adds, mix with the first residual,
+// RMSNorm. Per row of D, x' is the sum of the terms, in order, and
 //   y = scale · x' / sqrt(mean(x'²) + 1.1920929e-07), the epsilon of rms_norm
-// `keep`: also returns the sum of this many terms; 0: none.
+// `keep`: also returns the sum of this many first terms; 0: none.
 //
-// Gradients, with g = dx' + the norm's, c·r·(dy − x'·r²·mean(x'·dy)) for r = y / (c·x'): from the
-// last term to the first, shares₁ ⊙ g or weight ⊙ g for the tensor, and g ← shares₀ ⊙ g; over rows
-// Σ g ⊙ tensor for weight and shares₁, Σ g ⊙ s for shares₀. d(sum) is added on the way. Every block
-// contributes to dx0: since each block takes the previous one's x0, each adds its term in its own
-// kernel and autograd has nothing to sum.
-// The kernels compute x [+ branch] [+ weight [D] ⊙ skip] [shares of that sum and x0], with the sum
-// kept after the plain terms, D a multiple of 8 up to 2048 and fp32 parameters; before x0 also
-// shares [2, D] of x + branch and skip. They round once per output, and the branch's gradient for
-// its FP8 GEMM (empty_fp8_like()); the norm is of the rounded x'.
+// Gradients: let c = scale, r = 1/rms(x') and g = dx' + c·r·(dy − x'·r²·mean(x'·dy)). From the last
+// term to the first, the tensor gets shares₁ ⊙ g or weight ⊙ g, then g ← shares₀ ⊙ g. weight and
+// shares₁ get Σ g ⊙ tensor over rows, shares₀ gets Σ g ⊙ s. d(sum) is added to g before the kept
+// terms. Every block contributes to dx0: since each block takes the previous block's x0, its kernel
+// adds its contribution in place and autograd sums nothing.
+//
+// The kernels support x [+ branch] [+ weight [D] ⊙ skip, or shares [2, D] of x + branch and skip]
+// [shares of the sum and x0; required with shares [2, D] of the skip], `keep` only after the plain
+// terms, D a multiple of 8 up to 2048, and fp32 parameters. They round once per output and quantize
+// the branch's gradient for its FP8 GEMM (empty_fp8_like()); the norm is computed from the rounded
+// x'.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
 
-// Returns the kernel of the terms that kernels compute, for rows like x's.
+// Chooses the kernel for rows like x's, given terms that the kernels support.
 Kernel choose_residual_norm(const at::Tensor& x);
 
-// x' alone.
+// Returns only x'.
 at::Tensor residual_sum(const MixTerms& terms);
 
 }  // namespace tg

@@ -6,7 +6,7 @@
 
 namespace tg {
 
-// Returns the rows of x [..., D]; `channels` as in ResidualTerms.
+// Makes the kernels' row arguments for x [..., D]; `channels` as in NormOptions.
 inline cuda::ResidualNormRows residual_norm_rows(const at::Tensor& x, double norm_scale,
                                                  std::int64_t channels) {
   return {.count = x.numel() / x.size(-1),

@@ -1,6 +1,6 @@
 #pragma once
-// Shared parts of the kernels of residual_norm and lanes_norm: parameters of a lane's columns,
-// partial sums of a block, and the layout and writers that a call takes.
+// Device code shared by residual_norm and lanes_norm: loading parameters, writing a CTA's partial
+// sums, the norm and its gradient, and dispatch by layout and FP8 copies.
 #include <type_traits>
 
 #include "ops/norm/residual_norm_kernel.h"
@@ -10,7 +10,7 @@ namespace tg::cuda {
 
 static_assert(kMaxResidualNormWidth == kMaxRowWarps * kWarpColumns);
 
-// A null parameter is `absent` everywhere; one that is no vector is the scalar *from.
+// Loads a parameter vector, or broadcasts the scalar *from; `absent` everywhere if null.
 __device__ inline Pack8<float> load_parameter(const float* from, bool is_vector, float absent,
                                               int column) {
   if (from != nullptr && is_vector) return load_pack<float, kLaneColumns>(from + column);
@@ -18,7 +18,8 @@ __device__ inline Pack8<float> load_parameter(const float* from, bool is_vector,
   return {{word, word, word, word, word, word, word, word}};
 }
 
-// A block's partial sum of one parameter vector's gradient: the warps' sums, added in warp order.
+// Writes a CTA's partial sum of one parameter vector's gradient, adding the warps' sums in warp
+// order.
 template <typename Layout, int kCount>
 __device__ void write_vector_partial(const float (&sums)[Layout::chunks][kLaneColumns], int width,
                                      float* out) {
@@ -29,7 +30,7 @@ __device__ void write_vector_partial(const float (&sums)[Layout::chunks][kLaneCo
     for (int i = 0; i < kLaneColumns; ++i) out[column + i] = sums[0][i];
   } else {
     __shared__ float warps[kCount][Layout::chunks * kWarpColumns];
-    __syncthreads();  // the previous vector has been read
+    __syncthreads();  // until the previous vector has been read
 #pragma unroll
     for (int k = 0; k < Layout::chunks; ++k)
 #pragma unroll
@@ -43,7 +44,7 @@ __device__ void write_vector_partial(const float (&sums)[Layout::chunks][kLaneCo
     }
   }
 }
-// Adds scalars, of which each thread has a part.
+// Writes a CTA's partial sums of scalar parameters' gradients from the threads' parts.
 template <int kScalars>
 __device__ void write_scalar_partials(const float (&parts)[kScalars], float* out) {
   constexpr int kMaxWarps = 16;
@@ -60,8 +61,8 @@ __device__ void write_scalar_partials(const float (&parts)[kScalars], float* out
   out[threadIdx.x] = sum;
 }
 
-// y = c·r·x of a row, with r = 1/√(mean(x²) + ε), and its scale c·r, to where they are wanted.
-// `squares`: the thread's part of Σx².
+// Writes a row y = c·r·x, with r = 1/√(mean(x²) + ε), its scale c·r and its FP8 copy, each if
+// requested. `squares`: the thread's part of Σx².
 template <typename Layout, typename Writer>
 __device__ void write_normed(const typename Layout::Row& x, float squares, std::int64_t row,
                              int width, int channels, float norm_scale, void* y, float* row_scale,
@@ -82,12 +83,12 @@ __device__ void write_normed(const typename Layout::Row& x, float squares, std::
   }
 }
 
-// Gradient of a row x whose y = c·r·x with r = 1/√(mean(x²) + ε): c·r·(dy − x·r²·mean(x·dy)), that
-// is scale·(dy − x_scale·x).
+// Coefficients of the gradient of y = c·r·x with r = 1/√(mean(x²) + ε): dx = c·r·(dy −
+// x·r²·mean(x·dy)) = scale·(dy − x_scale·x).
 struct NormGradient {
   float scale, x_scale;
 };
-// Adds the threads' parts of Σx² and Σx·dy.
+// Reduces the threads' parts of Σx² and Σx·dy.
 template <typename Layout>
 __device__ NormGradient norm_gradient(float squares, float dots, int channels, float norm_scale,
                                       bool dy_is_scaled) {
@@ -97,8 +98,8 @@ __device__ NormGradient norm_gradient(float squares, float dots, int channels, f
           Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms};
 }
 
-// Calls op(RowLayout) for the dtype and width. fp32 rows take twice the registers, hence a
-// block per row; so do widths of more than kMaxChunks chunks.
+// Calls op(RowLayout) for the dtype and width. fp32 rows, which take twice the registers, and rows
+// of more than kMaxChunks chunks use a CTA per row.
 template <int kMaxChunks = 3, typename Op>
 void dispatch_layout(const ResidualNormRows& rows, Op op) {
   dispatch(rows.dtype, [&](auto zero) {
@@ -112,7 +113,7 @@ void dispatch_layout(const ResidualNormRows& rows, Op op) {
   });
 }
 
-// Calls op(std::true_type) where there is a copy, which only bf16 has kernels for.
+// Calls op(std::bool_constant<copies>); only bf16 kernels write FP8 copies.
 template <typename Layout, typename Op>
 void dispatch_copies(bool copies, Op op) {
   if constexpr (std::is_same_v<typename Layout::T, __nv_bfloat16>) {

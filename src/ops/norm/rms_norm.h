@@ -5,9 +5,9 @@
 
 namespace tg {
 
-// y = x / sqrt(mean(x²) + 1.1920929e-07) over the last dimension, without a weight (Zhang and
-// Sennrich 2019). Computed in fp32 (fp64 for fp64), returned in x's dtype; any shape [..., D]. The
-// mean is over `channels`, if not 0, of which D has more: the others are zero.
+// RMSNorm without a weight (Zhang and Sennrich 2019): y = x / sqrt(mean(x²) + 1.1920929e-07) over
+// the last dimension. Computed in fp32 (fp64 for fp64), returned in x's dtype; any shape [..., D].
+// `channels`: number of channels of D without padding, for the mean; the others are zero. 0: all.
 at::Tensor rms_norm(const at::Tensor& x, std::int64_t channels = 0);
 
 }  // namespace tg

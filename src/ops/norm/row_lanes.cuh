@@ -1,19 +1,19 @@
 #pragma once
-// Rows of a tensor [rows, width] in registers, spread over the lanes of a warp or a block, in packs
-// of 8 elements whatever the dtype. Width is a multiple of 8, addresses are multiples of 16 bytes.
+// Rows of a tensor [rows, width] in registers, distributed over the threads of a warp or a CTA in
+// packs of 8 elements of any dtype. Width is a multiple of 8; addresses are 16-byte aligned.
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {
 
 constexpr int kLaneColumns = 8;
-constexpr int kWarpColumns = kWarp * kLaneColumns;  // of one access by a warp: a chunk of the row
-constexpr int kMaxRowWarps = 8;                     // warps of a block that divide a row
+constexpr int kWarpColumns = kWarp * kLaneColumns;  // a chunk: one access by a warp
+constexpr int kMaxRowWarps = 8;                     // warps of a CTA that share a row
 
-// A lane's columns of one chunk.
+// A thread's columns of one chunk.
 template <typename T>
 using Pack8 = Pack<T, kLaneColumns>;
 
-// Mapping of rows to threads. One chunk per lane: a block per row, with as many warps as the width
+// Mapping of rows to threads. One chunk per thread: a CTA per row, with as many warps as the width
 // needs. More chunks: a warp per row.
 template <typename Element, int kChunks>
 struct RowLayout {
@@ -38,7 +38,7 @@ struct RowLayout {
     return std::int64_t{gridDim.x} * rows_per_block(blockDim.x);
   }
 
-  // A lane's part of a row. Zeros beyond the width, and all zeros for a null tensor.
+  // A thread's part of a row. Zeros beyond the width, and all zeros for a null tensor.
   struct Row {
     Pack8<T> chunks[kChunks];
   };
@@ -53,8 +53,8 @@ struct RowLayout {
     }
     return row;
   }
-  // Compiler barrier: elements that were converted to fp32 before are converted again after it, so
-  // that only the packed row stays in registers.
+  // Compiler barrier: makes the compiler convert elements to fp32 again after it, so that only the
+  // packed row stays in registers.
   static __device__ void keep_packed(Row& row) {
 #pragma unroll
     for (int k = 0; k < kChunks; ++k)
@@ -68,12 +68,12 @@ struct RowLayout {
       store_rounded(static_cast<T*>(tensor) + offset + k * kWarpColumns, values);
   }
 
-  // Sum over the threads of a row; every one of them gets it.
+  // Sums over the threads of a row; every thread gets the sum.
   static __device__ float row_sum(float value) {
     value = warp_sum(value);
     if constexpr (block_per_row) {
       __shared__ float warps[kMaxRowWarps];
-      __syncthreads();  // the previous sum has been read
+      __syncthreads();  // until the previous sum has been read
       if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
       __syncthreads();
       value = 0;

@@ -9,15 +9,15 @@ constexpr int kWarps = kWarp;
 
 __device__ inline void write(const AllColumnSums& targets, std::int64_t column, float sum) {
 #pragma unroll
-  for (const auto& [columns, target] : targets.of) {
+  for (const auto& [columns, target] : targets.parts) {
     if (column >= 0 && column < columns && target.to != nullptr)
       target.to[column] = target.adds ? target.to[column] + sum : sum;
     column -= columns;
   }
 }
 
-// A block of 32 warps sums 32 columns: each warp sums every 32nd row of them, then each warp
-// reduces one column over the warps.
+// A CTA of 32 warps sums 32 columns: each warp sums every 32nd row, then each warp reduces one
+// column over the warps.
 __global__ void __launch_bounds__(kWarp* kWarps)
     sum_rows_kernel(const float* __restrict__ partials, std::int64_t rows, std::int64_t columns,
                     const __grid_constant__ AllColumnSums targets) {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
 
 void sum_rows(const float* partials, std::int64_t rows, const AllColumnSums& sums, Stream stream) {
   std::int64_t columns = 0;
-  for (const auto& part : sums.of) columns += part.columns;
+  for (const auto& part : sums.parts) columns += part.columns;
   const auto blocks = static_cast<unsigned>((columns + kWarp - 1) / kWarp);
   sum_rows_kernel<<<blocks, dim3(kWarp, kWarps), 0, stream>>>(partials, rows, columns, sums);
   check_launch("sum_rows");

@@ -3,7 +3,7 @@
 
 namespace tg::cuda {
 
-// Where sums of columns are written, or added; null: nowhere.
+// Destination of column sums, which are written or added (`adds`); null: discarded.
 struct SumTarget {
   float* to = nullptr;
   bool adds = false;
@@ -14,12 +14,12 @@ struct ColumnSums {
 };
 inline constexpr int kMaxColumnSums = 3;
 struct AllColumnSums {
-  ColumnSums of[kMaxColumnSums];
+  ColumnSums parts[kMaxColumnSums];
 };
 
-// Σ over rows of partials [rows, all columns] fp32, in a fixed order, each part of the columns,
-// from the first on, to its target. The last step of kernels that sum over tokens: each block
-// writes a row of partial sums, without atomics, so that results are deterministic.
+// Sums partials [rows, all columns] fp32 over rows, in a fixed order, and writes each consecutive
+// part of the columns to its target. The last step of kernels that sum over tokens: each CTA writes
+// a row of partial sums, without atomics, so that results are deterministic.
 void sum_rows(const float* partials, std::int64_t rows, const AllColumnSums& sums, Stream stream);
 inline void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, float* out,
                      Stream stream) {

@@ -1,10 +1,11 @@
 #pragma once
-// For epilogues that read C.
+// Helpers for epilogues that read C.
 #include "ops/gemm/hopper/fp8_tile.cuh"
 
 namespace tg::cuda::hopper {
 
-// C's elements at a thread's accumulators of `chunk` and the next; `chunk` counts up by 2.
+// C's elements at a thread's accumulators of chunks `chunk` and `chunk` + 1; call load() with even
+// chunks in ascending order.
 template <typename Element, bool fp8 = is_transposed<Element>>
 struct InputChunks {
   unsigned words[4];
@@ -15,7 +16,7 @@ struct InputChunks {
   }
 };
 
-// In e4m3.
+// e4m3: one load covers four chunks.
 template <typename Element>
 struct InputChunks<Element, true> {
   unsigned words[4];
@@ -29,7 +30,7 @@ struct InputChunks<Element, true> {
   }
 };
 
-// As store_each(): op(accumulator, C's element, row).
+// Stores op(accumulator, C's element, row), like store_each().
 template <typename Element, typename Op>
 __device__ void combine_with_c(OutputTile<Element>& output, const SubtileView<Element>& smem,
                                int subtile, const float* accumulators, Op op) {

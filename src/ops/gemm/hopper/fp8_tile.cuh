@@ -1,6 +1,6 @@
 #pragma once
-// FP8 for the epilogues of gemm.cuh: which operands a GEMM has, and outputs that the GEMMs of a
-// forward and of a backward pass read in FP8.
+// FP8 support for the epilogues of gemm.cuh: operand scales, and FP8 outputs as GEMMs of the
+// forward pass (row-major) and of weight gradients (transposed) read them.
 #include "ops/gemm/fp8.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
 
@@ -10,26 +10,27 @@ inline OperandScales operand_scales(const Fp8Gemm& fp8) {
   return {fp8.scale_a, fp8.scale_b};
 }
 
-// Calls op(T{}, Operand{}), T being `dtype` and Operand the dtype of A and B.
+// Calls op(T{}, Operand{}): T is the type of `dtype` (bf16 with FP8 operands), Operand the type of
+// A and B.
 template <typename Op>
 void dispatch_operand(const Fp8Gemm& fp8, Dtype dtype, Op op) {
   if (fp8.scale_a != nullptr) return op(__nv_bfloat16{}, __nv_fp8_e4m3{});
   dispatch_half(dtype, [&](auto zero) { op(zero, zero); });
 }
 
-// The rows of D in FP8, beside D, which is its transpose.
+// Row-major FP8 copy of the output; D itself is its transpose.
 struct Fp8Rows {
   Fp8Copy copy;
   int rows, columns;  // columns is a multiple of 16
 };
 
-// A consumer thread's part of a tile of D, and of Fp8Rows where D is in FP8.
+// Writes a consumer thread's part of a tile of D, and of Fp8Rows if D is in FP8.
 template <typename Element, bool fp8 = is_transposed<Element>>
 struct OutputTile {
   OutputTile() = default;
   __device__ OutputTile(const Fp8Rows&, int, int) {}
-  // `values`: of a thread's accumulators of `chunk` and the next, a row's two columns and the other
-  // row's in turns; of FP8 divided by the scale.
+  // `values`: the thread's accumulators of chunks `chunk` and `chunk` + 1, in order
+  // (WgmmaAccumulators); in FP8 already divided by the scale.
   __device__ void store(const SubtileView<Element>& smem, int, int chunk,
                         const float (&values)[8]) const {
     smem.store_rounded(chunk, values);
@@ -40,16 +41,16 @@ struct OutputTile {
 
 template <typename Element>
 struct OutputTile<Element, true> {
-  static constexpr int kStoredBytes = 16;                  // of a row, by a lane at once
-  static constexpr int kStoredColumns = 2 * kStoredBytes;  // by the four lanes of two rows
+  static constexpr int kStoredBytes = 16;                  // per row and lane in one store
+  static constexpr int kStoredColumns = 2 * kStoredBytes;  // per row, by two lanes
   const Fp8Rows& output;
   int first_row, first_column;
   float scale, amax = 0;
-  unsigned words[4];    // two of a row, two of the one 8 below; each has 2 columns of two chunks
-  unsigned columns[4];  // of the transpose, as SubtileView stores them
+  unsigned words[4];    // two of a row, two of the row 8 below; each word: 2 columns of 2 chunks
+  unsigned columns[4];  // of the transpose, in SubtileView's layout
 
-  __device__ OutputTile(const Fp8Rows& of, int row, int column)
-      : output(of), scale(*of.copy.scale) {
+  __device__ OutputTile(const Fp8Rows& rows, int row, int column)
+      : output(rows), scale(*rows.copy.scale) {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
     first_row = row + warp * 16 + lane / 4 + lane % 4 / 2 * 8;
     first_column = column + lane % 2 * kStoredBytes;
@@ -61,7 +62,7 @@ struct OutputTile<Element, true> {
 #pragma unroll
     for (int p = 0; p < 4; ++p) {
       const float low = values[2 * p], high = values[2 * p + 1];
-      amax = larger_of(larger_of(amax, low), high);
+      amax = max_abs(max_abs(amax, low), high);
       pairs[p] = fp8_pair<Element>(low, high);
     }
     const int half = chunk / 2 % 2;
@@ -78,20 +79,21 @@ struct OutputTile<Element, true> {
   }
 
  private:
-  // The four lanes of two rows transpose their words: each has then 16 columns of one row.
+  // The four lanes that hold two rows transpose their words, so that each has 16 columns of one
+  // row.
   __device__ void store_rows(int row_offset, int column_offset) {
     auto& w = words;
     exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
     exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);
     const int row = first_row + row_offset, column = first_column + column_offset;
     const auto at = std::int64_t{row} * output.columns + column;
-    // Low halves are of the first chunk, high ones of the second.
+    // Low halves hold the first chunk, high halves the second.
     const auto bytes = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
                                   __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
     if (row < output.rows && column < output.columns)
       *reinterpret_cast<uint4*>(static_cast<unsigned char*>(output.copy.values) + at) = bytes;
   }
-  // Swaps `b` of the lanes without `bit` for `a` of those with it.
+  // Exchanges `b` of lanes without `bit` set with `a` of lanes with it.
   __device__ static void exchange(unsigned& a, unsigned& b, unsigned bit) {
     const bool upper = (threadIdx.x & bit) != 0;
     const unsigned received = __shfl_xor_sync(0xffffffff, upper ? a : b, bit);
@@ -99,8 +101,8 @@ struct OutputTile<Element, true> {
   }
 };
 
-// Stores op(accumulator, row) for the 32 accumulators of one wgmma tile of a subtile, in order; row
-// 0 is the first of the thread's two.
+// Stores op(accumulator, row) for the 32 accumulators of one wgmma tile of a subtile; `row` is 0 or
+// 1, the thread's first or second row.
 template <typename Element, typename Op>
 __device__ void store_each(OutputTile<Element>& output, const SubtileView<Element>& smem,
                            int subtile, const float* accumulators, Op op) {

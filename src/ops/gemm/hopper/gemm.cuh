@@ -1,26 +1,26 @@
 #pragma once
-// Persistent, warp-specialised GEMM of bf16, fp16 or FP8: D = epilogue(A·Bᵀ, C), accumulated in
-// fp32. D and C of 16-bit elements are row-major. In FP8 they are transposed, [N, M], as the GEMM
-// of a weight gradient reads D, whose K is M, with M interleaved (kInterleavedRows).
+// Persistent, warp-specialised GEMM in bf16, fp16 or FP8: D = epilogue(A·Bᵀ, C), accumulated in
+// fp32. 16-bit D and C are row-major. FP8 D and C are transposed, [N, M], with M interleaved
+// (kInterleavedRows), as weight-gradient GEMMs read them along M.
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
 // subtiles of C (if the epilogue reads it) and stores subtiles of D. Warpgroups 1 and 2 are the
-// consumers, in ping-pong: a tile belongs to one of them, and while one runs its mainloop the other
-// runs its epilogue, so that the tensor cores hardly wait.
+// consumers, with a ping-pong schedule: each processes whole tiles, and while one runs its mainloop
+// the other runs its epilogue, which keeps the tensor cores busy.
 //
-// A tile is 128 x block_n (192 or 128); the epilogue stores it in subtiles of 64 columns. Two CTAs,
-// one tile below the other, form a cluster and multicast B to each other: if each read all of B
-// from L2, that would take longer than the MMAs.
+// A tile is 128 x block_n (192 or 128); the epilogue stores it in subtiles of 64 columns. Two CTAs
+// with vertically adjacent tiles form a cluster and multicast B to each other: without multicast,
+// reading B from L2 would take longer than the MMAs.
 //
 // An Epilogue type has
 //   Element    of C and D: __nv_bfloat16, __half, __nv_fp8_e4m3 or __nv_fp8_e5m2
-//   Operand    of A and B: __nv_bfloat16, __half, or __nv_fp8_e4m3, whose scales are the epilogue's
-//              to multiply by
+//   Operand    of A and B: __nv_bfloat16, __half, or __nv_fp8_e4m3, whose scales the epilogue
+//              applies
 //   block_n    columns of a tile
 //   n_major_b  whether B is [K, N] instead of [N, K]; not with FP8 operands
-//   reads_c    whether it reads C [M, N]; C's subtile is then in the smem buffer that D's is
-//              written to
+//   reads_c    whether it reads C [M, N]; C's subtile is then in the smem buffer that D's
+//              subtile overwrites
 //   Tile       the state of a consumer thread for one tile, constructed from (epilogue, TileInfo)
 //              before the accumulators are ready:
 //     transform(accumulators)   changes the tile's accumulators in place, before they are stored
@@ -33,15 +33,16 @@
 
 namespace tg::cuda::hopper {
 
-constexpr int kSwizzleBytes = 128;                   // of a row: the span of the swizzle
-constexpr int kSwizzleElements = kSwizzleBytes / 2;  // of 16 bits
+constexpr int kSwizzleBytes = 128;                   // bytes per row in smem: the swizzle span
+constexpr int kSwizzleElements = kSwizzleBytes / 2;  // 16-bit elements
 static_assert(kSubtileN == kSwizzleElements);
-// A stage holds kSwizzleBytes of each row of A and B: so many elements along K.
+// Elements along K per stage: a stage holds kSwizzleBytes of each row of A and B.
 template <typename Operand>
 constexpr int kBlockK = kSwizzleBytes / sizeof(Operand);
-constexpr int kWgmmaKBytes = 32;  // that one wgmma reads of a row
+constexpr int kWgmmaKBytes = 32;  // bytes of a row per wgmma
 constexpr int kStripTiles = 16;
-// 160 KiB of stages and 4 buffers of up to 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
+// 160 KiB of pipeline stages and 4 epilogue buffers of up to 16 KiB: 224 of a CTA's 227 KiB of
+// smem.
 constexpr int kPipelineBytes = 160 << 10, kEpilogueBuffers = 4;
 constexpr int kGemmThreads = 3 * kWarpgroupThreads;
 // Registers per thread: 128·24 + 256·240 of the 64 Ki of an SM.
@@ -57,9 +58,9 @@ struct SharedStorage {
   static constexpr int stages = kPipelineBytes / stage_bytes;
   static constexpr int subtiles = block_n / kSubtileN;
   static constexpr int subtile_bytes = kBlockM * kSubtileN * sizeof(Element);
-  // A buffer becomes ready again only after the subtile kEpilogueBuffers - 1 before was written.
-  // With more buffers than subtiles in a tile, a consumer that waits for a phase thus knows that
-  // the phase before it has completed. It must: mbarriers distinguish phases by parity alone.
+  // Buffer b is made ready for subtile s only after subtile s - (kEpilogueBuffers - 1) was written.
+  // With more buffers than subtiles per tile, a consumer that waits for a phase thus knows that the
+  // previous phase has completed, as required: mbarriers distinguish phases only by parity.
   static_assert(kEpilogueBuffers > subtiles);
 
   Operand a[stages][kBlockM * block_k];
@@ -67,13 +68,13 @@ struct SharedStorage {
   Element epilogue[kEpilogueBuffers][kBlockM * kSubtileN];
   Barrier full[stages];                        // A and B are loaded
   Barrier empty[stages];                       // the consumers of both CTAs have read them
-  Barrier epilogue_ready[kEpilogueBuffers];    // free, and C's subtile loaded if there is one
+  Barrier epilogue_ready[kEpilogueBuffers];    // free, and C's subtile loaded if reads_c
   Barrier epilogue_written[kEpilogueBuffers];  // D's subtile is complete
 };
 
 struct TileGrid {
   int n_tiles,
-      m_tiles;   // along N; along M, where a cluster's are one of kClusterSize · kBlockM rows
+      m_tiles;   // along M, in cluster tiles of kClusterSize · kBlockM rows
   int k_blocks;  // stages per tile
 
   __host__ __device__ int count() const { return n_tiles * m_tiles; }
@@ -84,15 +85,15 @@ struct TensorMaps {
 __device__ inline int num_clusters() {
   return gridDim.x / kClusterSize;
 }
-// Returns this cluster's first tile; the next is num_clusters() further.
+// Index of this cluster's first tile; the stride is num_clusters().
 __device__ inline int first_tile() {
   return blockIdx.x / kClusterSize;
 }
 struct TileCoord {
   int row, column;  // of the first element
 };
-// Consecutive tiles have the same rows of A, so that these are read from memory once per strip of
-// kStripTiles tiles along N, whose rows of B stay in L2.
+// Rasterization in strips of kStripTiles tiles along N: consecutive tiles share rows of A, which
+// are read from memory once per strip, while the strip's rows of B stay in L2.
 template <int block_n>
 __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
   const int rank = static_cast<int>(cta_rank());
@@ -102,8 +103,8 @@ __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
   return {(in_strip / width * kClusterSize + rank) * kBlockM, (first + in_strip % width) * block_n};
 }
 
-// Producer thread: loads A and B for all tiles of this CTA. It loads only this CTA's part of B and
-// multicasts it to the cluster.
+// Producer thread: loads A and B for all tiles of this CTA. Each CTA of the cluster loads its slice
+// of B and multicasts it to the cluster.
 template <bool n_major_b, typename Operand, typename Element, int block_n>
 __device__ void run_producer(SharedStorage<Operand, Element, block_n>& shared,
                              const TensorMaps& maps, const TileGrid& grid) {
@@ -122,17 +123,17 @@ __device__ void run_producer(SharedStorage<Operand, Element, block_n>& shared,
       const int k = k_block * block_k;
       tma_load(shared.a[stage], maps.a, k, row, full);
       if constexpr (n_major_b) {
-        constexpr int share = block_k / kClusterSize;
+        constexpr int slice = block_k / kClusterSize;
 #pragma unroll
         for (int chunk = 0; chunk < block_n / kSwizzleElements; ++chunk) {
-          tma_load_multicast(shared.b[stage] + (chunk * block_k + rank * share) * kSwizzleElements,
-                             maps.b, column + chunk * kSwizzleElements, k + rank * share, full,
+          tma_load_multicast(shared.b[stage] + (chunk * block_k + rank * slice) * kSwizzleElements,
+                             maps.b, column + chunk * kSwizzleElements, k + rank * slice, full,
                              all_ctas);
         }
       } else {
-        constexpr int share = block_n / kClusterSize;
-        tma_load_multicast(shared.b[stage] + rank * share * block_k, maps.b, k,
-                           column + rank * share, full, all_ctas);
+        constexpr int slice = block_n / kClusterSize;
+        tma_load_multicast(shared.b[stage] + rank * slice * block_k, maps.b, k,
+                           column + rank * slice, full, all_ctas);
       }
       if (++stage == shared.stages) stage = 0, phase ^= 1;
     }
@@ -145,11 +146,11 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
                                  const TensorMaps& maps, const TileGrid& grid) {
   const int own_tiles = (grid.count() - first_tile() + num_clusters() - 1) / num_clusters();
   constexpr int per_tile = shared.subtiles;
-  const int subtiles = own_tiles * per_tile;  // of all tiles; counted through below
+  const int subtiles = own_tiles * per_tile;  // of all tiles; indexed consecutively below
   const auto subtile_coord = [&](int subtile) {
     auto coord = tile_coord<block_n>(grid, first_tile() + subtile / per_tile * num_clusters());
     coord.column += subtile % per_tile * kSubtileN;
-    // As TMA takes it, the contiguous dimension first.
+    // TMA coordinates: the contiguous dimension first.
     return is_transposed<Element> ? int2{coord.row, coord.column} : int2{coord.column, coord.row};
   };
   const auto make_ready = [&](int subtile) {
@@ -170,7 +171,7 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
     mbarrier_wait(shared.epilogue_written[buffer], subtile / kEpilogueBuffers % 2);
     const auto [x, y] = subtile_coord(subtile);
     tma_store(maps.d, x, y, shared.epilogue[buffer]);
-    const int next = subtile - 1 + kEpilogueBuffers;  // takes the buffer of the store before
+    const int next = subtile - 1 + kEpilogueBuffers;  // reuses the buffer of the previous store
     if (subtile > 0 && next < subtiles) {
       tma_store_wait_read<1>();
       make_ready(next);
@@ -185,8 +186,8 @@ struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
 };
 
-// Computes one tile's accumulators; the last wgmma group is still in flight on return, and its
-// stage not yet released. `first_k_block` counts the CTA's k blocks since the start of the kernel.
+// Computes one tile's accumulators. On return the last wgmma group is still in flight and its stage
+// not yet released. `first_k_block` counts the CTA's k blocks since the start of the kernel.
 template <bool n_major_b, typename Operand, typename Element, int block_n>
 __device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int first_k_block,
                          int k_blocks, Accumulators<block_n>& accumulators) {
@@ -213,7 +214,7 @@ __device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int f
     }
     wgmma_commit();
     wgmma_wait<1>();
-    // Each warp releases the stage before to the producers of both CTAs.
+    // Each warp releases the previous stage to the producers of both CTAs.
     if (k_block > 0 && lane < kClusterSize)
       mbarrier_arrive_remote(shared.empty[previous_stage], lane);
     previous_stage = stage;
@@ -222,9 +223,9 @@ __device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int f
 }
 
 // One wgmma tile (64 rows) of a subtile in shared memory, with TMA's 128-byte swizzle. `chunk`
-// counts the 16-byte chunks (8 columns) of a row. The words of a thread are, in pairs and as
-// its accumulators are laid out (WgmmaAccumulators): its two rows in columns 8·chunk and on, then
-// both in the next 8 columns.
+// counts the 16-byte chunks (8 columns) of a row. A thread's words hold pairs of elements in the
+// layout of its accumulators (WgmmaAccumulators): its two rows at columns from 8·chunk on, then its
+// two rows at the next 8 columns.
 template <typename Element, bool transposed = is_transposed<Element>>
 struct SubtileView {
   Element* smem;
@@ -246,8 +247,8 @@ struct SubtileView {
   }
 
  private:
-  // The 16-byte row that this lane passes to ldmatrix and stmatrix, of its warp's 16 rows. The
-  // swizzle XORs the chunk with the row.
+  // Returns the 16-byte row of the warp's 16 rows that this lane passes to ldmatrix and stmatrix.
+  // The swizzle XORs the chunk with the row.
   __device__ Element* address(int chunk) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
     const int row = mma * kWgmmaM + warp * 16 + lane % 16;
@@ -255,10 +256,10 @@ struct SubtileView {
   }
 };
 
-// FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row, interleaved.
-// load() and store() take `chunk` in steps of 4: a word for each of the four chunks, with the
-// thread's two rows of its first column in the low bytes and of its second column in the high
-// bytes.
+// FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, one byte per row, rows
+// interleaved. load() and store() take `chunk` in steps of 4, with one word for each of the four
+// chunks: the low half holds the thread's two rows of its first column, the high half the two rows
+// of its second column.
 template <typename Element>
 struct SubtileView<Element, true> {
   Element* smem;
@@ -272,7 +273,7 @@ struct SubtileView<Element, true> {
   }
 
  private:
-  // The 16 bytes of one column, all rows of the warp, that this lane passes to ldmatrix and
+  // Returns the 16 bytes (one column, all rows of the warp) that this lane passes to ldmatrix and
   // stmatrix.
   __device__ Element* address(int chunk) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
@@ -325,7 +326,7 @@ __device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, c
   }
 }
 
-// Without "gemm" in its name: tests/ops/sanitize.py excludes the kernels of cuBLAS by that word.
+// The name must not contain "gemm": tests/ops/sanitize.py excludes cuBLAS's kernels by that word.
 template <typename Epilogue>
 __global__ void __cluster_dims__(kClusterSize, 1, 1) __launch_bounds__(kGemmThreads, 1)
     wgmma_kernel(const __grid_constant__ TensorMaps maps, TileGrid grid,

@@ -1,5 +1,5 @@
 #pragma once
-// Launches the GEMM of gemm.cuh from the host.
+// Host-side launch of the GEMM of gemm.cuh.
 #include <algorithm>
 #include <array>
 
@@ -8,9 +8,9 @@
 
 namespace tg::cuda::hopper {
 
-// D = epilogue(A·Bᵀ, C), in the epilogue's Operand and Element. Matrices are row-major and
-// contiguous; their addresses and row sizes are multiples of 16 bytes, as TMA requires. C and D in
-// FP8 are [n, fp8_interleaved(m)]; the rows of A·Bᵀ from m on are zero.
+// D = epilogue(A·Bᵀ, C), with the epilogue's Operand and Element types. Matrices are row-major and
+// contiguous; addresses and row sizes are multiples of 16 bytes, as TMA requires. FP8 C and D are
+// [n, fp8_interleaved(m)]; rows of A·Bᵀ beyond m are zero.
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]
@@ -25,7 +25,7 @@ constexpr CUtensorMapDataType kTensorMapType = sizeof(T) == 1 ? CU_TENSOR_MAP_DA
                                                    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
-// All blocks run at once, so that they may wait for each other.
+// Launches a cooperative kernel: all CTAs are co-resident and may wait for each other.
 template <typename... Parameters>
 void launch_cooperative(void (*kernel)(Parameters...), int blocks, int threads,
                         std::size_t shared_bytes, Stream stream, Parameters... parameters) {
@@ -34,7 +34,8 @@ void launch_cooperative(void (*kernel)(Parameters...), int blocks, int threads,
                               shared_bytes, stream);
 }
 
-// Tensor map of T with the 128-byte swizzle; the contiguous dimension comes first, with no stride.
+// Encodes a tensor map of T with the 128-byte swizzle. The contiguous dimension comes first and has
+// no stride.
 template <typename T, int rank>
 CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, rank>& sizes,
                               const std::array<cuuint64_t, rank - 1>& byte_strides,
@@ -57,7 +58,7 @@ CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, r
   if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a tensor");
   return map;
 }
-// Tensor map of a matrix, for boxes of box_rows x 128 bytes.
+// Encodes a matrix's tensor map with boxes of box_rows x 128 bytes.
 template <typename T>
 CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
   return encode_tensor_map<T, 2>(matrix,
@@ -66,7 +67,7 @@ CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_r
                                  {kSwizzleBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)});
 }
 
-// Tensor map of C or D, for its subtiles.
+// Encodes the tensor map of C or D, with one subtile per box.
 template <typename Element>
 CUtensorMap make_output_map(const void* matrix, int m, int n) {
   if constexpr (is_transposed<Element>)
@@ -83,8 +84,7 @@ TileGrid make_tile_grid(int m, int n, int k) {
   return {n_tiles, m_tiles, (k + block_k - 1) / block_k};
 }
 
-// `name` is the kernel's name in error messages. Throws std::runtime_error where CUDA reports an
-// error.
+// `name`: the kernel's name in error messages. Throws std::runtime_error if CUDA reports an error.
 template <typename Epilogue>
 void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char* name,
                  Stream stream) {

@@ -78,7 +78,7 @@ __device__ inline void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Loads the box at (column, row); elements out of bounds are zero. `full` counts the bytes.
+// Loads the 2D box at (column, row); out-of-bounds elements are zero. Completes on `full`.
 __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int column, int row,
                                 Barrier& full) {
   asm volatile(
@@ -87,7 +87,7 @@ __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int column,
       "l"(&tensor), "r"(column), "r"(row), "r"(smem_address(&full))
       : "memory");
 }
-// Loads a box of a tensor of four dimensions, the contiguous one first.
+// Loads the 4D box at (x, y, z, w); x is the contiguous dimension.
 __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int x, int y, int z, int w,
                                 Barrier& full) {
   asm volatile(
@@ -96,7 +96,7 @@ __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int x, int 
       "l"(&tensor), "r"(x), "r"(y), "r"(z), "r"(w), "r"(smem_address(&full))
       : "memory");
 }
-// Loads `bytes` of contiguous memory; addresses and size are multiples of 16.
+// Bulk copy of `bytes` contiguous bytes to smem; addresses and size are multiples of 16.
 __device__ inline void bulk_load(void* to, const void* from, int bytes, Barrier& full) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -104,7 +104,8 @@ __device__ inline void bulk_load(void* to, const void* from, int bytes, Barrier&
       "l"(from), "r"(bytes), "r"(smem_address(&full))
       : "memory");
 }
-// Adds `bytes` of floats to as many in global memory, as a bulk group of its own; in no order.
+// Bulk reduction: adds `bytes` of floats to global memory, as its own bulk group, in no defined
+// order.
 __device__ inline void bulk_add(float* to, const float* from, int bytes) {
   asm volatile(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
@@ -112,7 +113,7 @@ __device__ inline void bulk_add(float* to, const float* from, int bytes) {
       "r"(smem_address(from)), "r"(bytes)
       : "memory");
 }
-// Stores `bytes` of contiguous memory as a bulk group of its own.
+// Bulk store of `bytes` contiguous bytes, as its own bulk group.
 __device__ inline void bulk_store(void* to, const void* from, int bytes) {
   asm volatile(
       "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
@@ -121,7 +122,7 @@ __device__ inline void bulk_store(void* to, const void* from, int bytes) {
       : "memory");
 }
 // Multicasts the box to the same shared-memory offset in every CTA whose bit is set in `cta_mask`;
-// each of them counts the bytes at its own `full`.
+// completes on each CTA's own `full`.
 __device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, int column, int row,
                                           Barrier& full, std::uint16_t cta_mask) {
   asm volatile(
@@ -130,7 +131,7 @@ __device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, i
       "l"(&tensor), "r"(column), "r"(row), "r"(smem_address(&full)), "h"(cta_mask)
       : "memory");
 }
-// Stores the box at (column, row) as a bulk group of its own; elements out of bounds are dropped.
+// Stores the 2D box at (column, row), as its own bulk group; out-of-bounds elements are dropped.
 __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row, const void* from) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
@@ -138,7 +139,7 @@ __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row,
       "r"(column), "r"(row), "r"(smem_address(from))
       : "memory");
 }
-// Stores a box of a tensor of four dimensions.
+// Stores the 4D box at (x, y, z, w), as its own bulk group.
 __device__ inline void tma_store(const CUtensorMap& tensor, int x, int y, int z, int w,
                                  const void* from) {
   asm volatile(
@@ -147,12 +148,12 @@ __device__ inline void tma_store(const CUtensorMap& tensor, int x, int y, int z,
       "r"(x), "r"(y), "r"(z), "r"(w), "r"(smem_address(from))
       : "memory");
 }
-// Waits until at most `pending` of this thread's TMA stores have yet to read shared memory.
+// Waits until at most `pending` of this thread's bulk groups have not yet read shared memory.
 template <int pending>
 __device__ inline void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
-// Waits until all of this thread's bulk groups have written.
+// Waits until all of this thread's bulk groups are complete.
 __device__ inline void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
@@ -160,14 +161,14 @@ __device__ inline void bulk_wait() {
 __device__ inline void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Counts up in global memory: what this thread, and bulk groups that it has waited for, wrote is
-// there for who sees it by wait_for_count().
+// Increments a counter in global memory with release semantics: the writes of this thread, and of
+// bulk groups that it has waited for, are visible to threads that wait_for_count() lets pass.
 __device__ inline void signal_count(int* counter) {
   asm volatile("fence.proxy.async;\nred.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
                : "memory");
 }
-// Spins until the counter is `count`. Its writer must be running: in the same launch, if that is
-// cooperative.
+// Spins until the counter is `count`, with acquire semantics. The signaling CTA must be co-resident
+// (cooperative launch).
 __device__ inline void wait_for_count(const int* counter, int count) {
   int found;
   do {
@@ -175,12 +176,13 @@ __device__ inline void wait_for_count(const int* counter, int count) {
   } while (found != count);
   asm volatile("fence.proxy.async;" ::: "memory");
 }
-// What the counter was, and counts up.
+// Increments the counter and returns its previous value.
 __device__ inline int take_ticket(int* counter) {
   return atomicAdd(counter, 1);
 }
 
-// Four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte row.
+// Load and store four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte
+// row.
 __device__ inline void ldmatrix_x4(const void* row, unsigned (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -193,7 +195,8 @@ __device__ inline void stmatrix_x4(void* row, const unsigned (&words)[4]) {
       "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
       : "memory");
 }
-// Loads transposed matrices: a lane's row is a column of the words' matrices.
+// Load and store four transposed 8×8 matrices: a lane's 16-byte row is a column of the matrix in
+// the words.
 __device__ inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -207,7 +210,7 @@ __device__ inline void stmatrix_x4_trans(void* row, const unsigned (&words)[4]) 
                : "memory");
 }
 
-// Sets the registers per thread; all warps of the warpgroup execute it.
+// Set the registers per thread; all warps of the warpgroup must execute it.
 template <int registers>
 __device__ inline void setmaxnreg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
@@ -254,7 +257,8 @@ struct WgmmaAccumulators {
   }
 };
 
-// For asm in a function with WgmmaAccumulators d: its operands, and the registers %0 to %(n/2 - 1).
+// Asm operands for the accumulators of a WgmmaAccumulators `d`, and their registers %0 to %(n/2 -
+// 1).
 #define TG_ACCUMULATORS4(i) \
   "+f"(d.values[i]), "+f"(d.values[i + 1]), "+f"(d.values[i + 2]), "+f"(d.values[i + 3])
 #define TG_ACCUMULATORS16(i) \
@@ -273,8 +277,8 @@ struct WgmmaAccumulators {
   TG_REGISTERS128                                                                    \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
   ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-// `predicate` is the register of `accumulate`; `operands` follow the accumulators in the
-// instruction, and the rest are those registers'.
+// `predicate` names the register of `accumulate`; `operands` follow the accumulators in the
+// instruction; the variadic arguments are the asm inputs for these registers.
 #define TG_WGMMA(n, k_and_types, predicate, operands, ...)                             \
   asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, " predicate           \
                ", 0; "                                                                 \
@@ -282,15 +286,16 @@ struct WgmmaAccumulators {
                "}, " operands "; }"                                                    \
                : TG_ACCUMULATORS##n:__VA_ARGS__                                        \
                : "memory")
-// For T fp16 or bf16.
+// wgmma with operands of T, fp16 or bf16.
 #define TG_WGMMA_16_BIT(n, T, ...)               \
   if constexpr (std::is_same_v<T, __half>)       \
     TG_WGMMA(n, "k16.f32.f16.f16", __VA_ARGS__); \
   else                                           \
     TG_WGMMA(n, "k16.f32.bf16.bf16", __VA_ARGS__)
 
-// d = a·b, plus d where `accumulate` is not 0; K is kWgmmaKBytes. a and b are descriptors of
-// operands of T, bf16, fp16 or e4m3: a is K-major, b K-major or, of 16 bits, N-major.
+// Computes d = a·b, or d += a·b if `accumulate` is not 0, with K of kWgmmaKBytes. a and b are smem
+// descriptors of operands of T (bf16, fp16 or e4m3): a is K-major, b is K-major or, if 16-bit,
+// N-major.
 template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<192>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
@@ -311,15 +316,15 @@ __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::ui
     TG_WGMMA_16_BIT(128, T, "%66", "%64, %65, accumulate, 1, 1, 0, %67", "l"(a), "l"(b),
                     "r"(accumulate), "n"(n_major_b ? 1 : 0));
 }
-// Both operands K-major, or A M-major and B N-major; of 16 bits.
+// 16-bit operands: both K-major, or A M-major and B N-major.
 template <typename T, bool mn_major>
 __device__ inline void wgmma(WgmmaAccumulators<64>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
   TG_WGMMA_16_BIT(64, T, "%34", "%32, %33, accumulate, 1, 1, %35, %35", "l"(a), "l"(b),
                   "r"(accumulate), "n"(mn_major ? 1 : 0));
 }
-// A: 64 rows by 16 columns in registers, laid out in a thread as accumulators (WgmmaAccumulators),
-// in pairs. B is N-major.
+// A is in registers (the RS form): 64 rows by 16 columns as packed pairs in the accumulator layout
+// (WgmmaAccumulators). B is N-major.
 template <typename T, int n>
 __device__ inline void wgmma_of_registers(WgmmaAccumulators<n>& d, const unsigned* a,
                                           std::uint64_t b, int accumulate) {

@@ -1,5 +1,5 @@
 #pragma once
-// What an epilogue of gemm.cuh knows of its tile: which of the rows a thread has.
+// Tile geometry for the epilogues of gemm.cuh: which rows a thread holds.
 #include <type_traits>
 
 #include "ops/kernels.cuh"
@@ -7,22 +7,22 @@
 namespace tg::cuda::hopper {
 
 constexpr int kBlockM = 128;     // rows of a tile; it has block_n columns
-constexpr int kSubtileN = 64;    // columns that are stored at once
-constexpr int kClusterSize = 2;  // CTAs, one tile below the other
+constexpr int kSubtileN = 64;    // columns of an epilogue subtile
+constexpr int kClusterSize = 2;  // CTAs along M
 constexpr int kWarpgroupThreads = 128;
 constexpr int kWarpgroupWarps = kWarpgroupThreads / kWarp;
 constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;  // wgmma tiles in a tile, along M
-constexpr int kSubtileAccumulators = kSubtileN / 2;           // of a thread, in one wgmma tile
+constexpr int kSubtileAccumulators = kSubtileN / 2;           // per thread, in one wgmma tile
 
 template <typename Element>
-constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
+constexpr bool is_transposed = sizeof(Element) == 1;  // layout of C and D
 
-// Columns of a tile for a D of `width`: the fewer tiles, the less is read, unless the last one is
-// mostly empty.
+// Returns the tile's columns for a D of `width` columns. Wider tiles read less in total, unless the
+// last one is mostly empty.
 constexpr int tile_columns(int width) {
   return width % 192 == 0 ? 192 : 128;
 }
-// launch(std::integral_constant of these columns)
+// Calls launch(std::integral_constant<int, tile_columns(width)>).
 template <typename Launch>
 void dispatch_tile_columns(int width, Launch launch) {
   if (tile_columns(width) == 192)
@@ -35,14 +35,14 @@ void dispatch_tile_columns(int width, Launch launch) {
 struct TileInfo {
   int row, column, index;
 };
-// Scales of FP8 operands, in device memory: A and B are these times their elements.
+// Dequantization scales of FP8 operands A and B, in device memory.
 struct OperandScales {
   const float *a, *b;
 
   __device__ float product() const { return *a * *b; }
 };
 
-// Rows of a consumer thread's accumulators: two of each wgmma tile, 8 apart.
+// Rows of a consumer thread's accumulators: two per wgmma tile, 8 apart.
 struct ThreadRows {
   int first;
 
@@ -50,7 +50,7 @@ struct ThreadRows {
       : first(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
               static_cast<int>(threadIdx.x) % kWarp / 4) {}
 
-  // Calls visit(wgmma tile, the first or the second row in it, row).
+  // Calls visit(wgmma tile, 0 or 1 for the first or second row, row).
   template <typename Visit>
   __device__ void for_each(Visit visit) const {
 #pragma unroll
@@ -59,8 +59,8 @@ struct ThreadRows {
       for (int half = 0; half < 2; ++half) visit(mma, half, first + mma * kWgmmaM + half * 8);
     }
   }
-  // Calls visit(row, sum) once for each row below `rows`, with the sum over its four lanes' `sums`.
-  // Called by all lanes of a warp.
+  // Reduces `sums` over the four lanes of each row and calls visit(row, sum) once for each row
+  // below `rows`. All lanes of a warp must call it.
   template <typename Visit>
   __device__ void for_each_sum(const float (&sums)[kWgmmaTiles][2], int rows, Visit visit) const {
     for_each([&](int mma, int half, int row) {
