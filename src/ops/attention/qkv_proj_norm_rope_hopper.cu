@@ -80,7 +80,7 @@ struct NormRopeEpilogue {
       return x.mma[mma].values + 2 * row + h * head_accumulators;
     }
     __device__ float x_scale(int mma, int row) const {
-      return operand_scale * row_scales.of[mma][row];
+      return operand_scale * row_scales.values[mma][row];
     }
 
     __device__ Angles load_angles(int token) const {
@@ -118,7 +118,7 @@ struct NormRopeEpilogue {
           of_head = rsqrtf(warp_sum<4>(of_head) * mean + kNormEpsilon);
           if (column == 0 && token < args.shape.tokens && first_head + h < qk_heads())
             args.inverse_rms[std::int64_t{token} * qk_heads() + first_head + h] =
-                of_head * row_scales.of[mma][row];
+                of_head * row_scales.values[mma][row];
         }
       });
       tokens.for_each([&](int mma, int row, int) {

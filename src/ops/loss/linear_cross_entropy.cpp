@@ -18,26 +18,27 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// In FP8, G and its transpose have a byte each.
-constexpr std::int64_t kBytesOfLogit = 2;
-constexpr std::int64_t kClusterRows = 256;  // of the first GEMM's tiles
+// bf16, or in FP8 one byte each for G and its transpose.
+constexpr std::int64_t kLogitBytes = 2;
+constexpr std::int64_t kClusterRows = 256;  // rows of a cluster's tiles in the first GEMM
 
-// Tokens of the pass or of a chunk.
+// All tokens, or a chunk of them.
 struct Tokens {
-  at::Tensor x, gemm_x, dx;                    // [N, D]; gemm_x: x as the first GEMM reads it
-  at::Tensor targets;                          // [N]
+  at::Tensor x, gemm_x, dx;  // [N, D]; gemm_x: the first GEMM's operand, x or its FP8 copy
+  at::Tensor targets;        // [N]
   at::Tensor nll, inverse_sum, target_factor;  // [N] fp32
 
   std::int64_t count() const { return x.size(0); }
   Tokens chunk(std::int64_t first, std::int64_t at_most) const {
-    const auto of = [&](const at::Tensor& rows) {
+    const auto slice = [&](const at::Tensor& rows) {
       return rows.narrow(0, first, std::min(at_most, count() - first));
     };
-    return {of(x), of(gemm_x), of(dx), of(targets), of(nll), of(inverse_sum), of(target_factor)};
+    return {slice(x),   slice(gemm_x),      slice(dx),           slice(targets),
+            slice(nll), slice(inverse_sum), slice(target_factor)};
   }
 };
 
-// Computes the losses of tokens and their gradients.
+// Computes losses and gradients, chunk by chunk.
 struct FusedHead {
   const Weight& weight;
   at::Tensor gemm_weight;
@@ -45,31 +46,31 @@ struct FusedHead {
   double cap;
   std::int64_t vocab;
   cuda::NllGradient c;
-  at::Tensor dw;  // [V, D] fp32, to which both add
+  at::Tensor dw;  // [V, D] fp32, accumulated by run_chunk() and add_target_terms()
 
-  cuda::LinearCrossEntropy problem_of(const Tokens& of) const {
-    return {.rows = static_cast<int>(of.count()),
-            .dim = static_cast<int>(of.x.size(1)),
+  cuda::LinearCrossEntropy make_problem(const Tokens& tokens) const {
+    return {.rows = static_cast<int>(tokens.count()),
+            .dim = static_cast<int>(tokens.x.size(1)),
             .width = static_cast<int>(weight.value.size(0)),
             .vocab = static_cast<int>(vocab),
             .cap = static_cast<float>(cap),
-            .x = const_data(of.x),
+            .x = const_data(tokens.x),
             .weight = const_data(weight.value),
-            .targets = of.targets.const_data_ptr<std::int64_t>(),
-            .gemm_x = const_data(of.gemm_x),
+            .targets = tokens.targets.const_data_ptr<std::int64_t>(),
+            .gemm_x = const_data(tokens.gemm_x),
             .gemm_weight = const_data(gemm_weight),
             .fp8 = gemm_scales,
-            .unnormalised = nullptr,  // a chunk's
+            .unnormalised = nullptr,  // set per chunk
             .transposed = nullptr,
-            .inverse_sum = mutable_fp32_data(of.inverse_sum),
-            .target_factor = mutable_fp32_data(of.target_factor)};
+            .inverse_sum = mutable_fp32_data(tokens.inverse_sum),
+            .target_factor = mutable_fp32_data(tokens.target_factor)};
   }
 
-  // All but the targets' own terms of dw.
-  void run_chunk(const Tokens& of) const {
-    const auto& x = of.x;
+  // Computes a chunk's losses, dx and dw, except the targets' terms of dw.
+  void run_chunk(const Tokens& tokens) const {
+    const auto& x = tokens.x;
     const auto& fp8 = weight.fp8;
-    const auto count = of.count(), width = weight.value.size(0);
+    const auto count = tokens.count(), width = weight.value.size(0);
     const auto stream = current_stream(x);
     const auto g = at::empty({count, width},
                              x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16));
@@ -77,12 +78,13 @@ struct FusedHead {
         fp8.defined() ? empty_fp8_transposed(x, count, width, at::kFloat8_e5m2) : at::Tensor();
     const auto sums =
         at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count},
-                  of.nll.options());
-    auto problem = problem_of(of);
+                  tokens.nll.options());
+    auto problem = make_problem(tokens);
     problem.unnormalised = mutable_data(g);
     problem.transposed = mutable_data(transposed);
     if (fp8.defined()) problem.fp8.copy = fp8_copy(g, fp8.output_gradient);
-    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(of.nll), stream);
+    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(tokens.nll),
+                               stream);
 
     const auto x_scaled = at::empty_like(x);
     cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
@@ -94,22 +96,25 @@ struct FusedHead {
     else
       accumulate_gemm(dw, g.t(), x_scaled);
 
-    const auto product = fp8.defined() ? fp8_matmul(g, gradient_scale, fp8.transposed, fp8.scale,
-                                                    /*fast=*/false)
-                                       : gemm(g, weight.value);
-    cuda::finish_input_gradient(problem, c, const_data(product), mutable_data(of.dx), stream);
+    const auto unnormalised_dx = fp8.defined()
+                                     ? fp8_matmul(g, gradient_scale, fp8.transposed, fp8.scale,
+                                                  /*fast=*/false)
+                                     : gemm(g, weight.value);
+    cuda::finish_input_gradient(problem, c, const_data(unnormalised_dx), mutable_data(tokens.dx),
+                                stream);
   }
 
-  void add_target_terms(const Tokens& of) const {
-    const auto rows = at::empty_like(of.x);
-    cuda::scale_target_inputs(problem_of(of), c, mutable_data(rows), current_stream(of.x));
-    // A target that is no token has a factor of 0.
-    accumulate_embedding_gradient(dw, rows, of.targets.clamp(0, vocab - 1));
+  void add_target_terms(const Tokens& tokens) const {
+    const auto rows = at::empty_like(tokens.x);
+    cuda::scale_target_inputs(make_problem(tokens), c, mutable_data(rows),
+                              current_stream(tokens.x));
+    // An invalid target has a factor of 0, so clamping it is harmless.
+    accumulate_embedding_gradient(dw, rows, tokens.targets.clamp(0, vocab - 1));
   }
 };
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
-  // `in`: x, and its rounding.
+  // `in`: x and, if any, its FP8 copy.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
                             const Weight& weight, const at::Tensor& targets,
                             const CrossEntropyOptions& options) {
@@ -145,7 +150,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     auto weight_gradient = data["weight_gradient"].toTensor();
     data.clear();
     weight_gradient.addcmul_(dw, upstream[0]);
-    // In place, since it is used only once.
+    // In place, since backward runs only once.
     cuda::scale_in_place(mutable_data(dx), dx.numel(), const_fp32_data(upstream[0]), dtype_of(dx),
                          current_stream(dx));
     const at::Tensor none;
@@ -156,7 +161,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 }  // namespace
 
 bool supports_fused_head(const at::Tensor& head_vd, double cap) {
-  // fp16 has not the range of e^(s−cap).
+  // fp16 lacks the range of e^(s−cap).
   return head_vd.scalar_type() == at::kBFloat16 && head_vd.size(0) >= kMinFusedColumns &&
          cap <= cuda::kMaxSoftcap && supports_hopper_gemm(head_vd, head_vd);
 }
@@ -166,12 +171,12 @@ bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
 }
 
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64_t chunk_bytes) {
-  const auto blocks_of = [](std::int64_t size, std::int64_t block) {
+  const auto ceil_div = [](std::int64_t size, std::int64_t block) {
     return (size + block - 1) / block;
   };
-  const auto fitting = chunk_bytes / (kBytesOfLogit * columns) / kClusterRows * kClusterRows;
-  const auto chunks = blocks_of(rows, std::max(fitting, kClusterRows));
-  return blocks_of(blocks_of(rows, chunks), kClusterRows) * kClusterRows;
+  const auto max_rows = chunk_bytes / (kLogitBytes * columns) / kClusterRows * kClusterRows;
+  const auto chunks = ceil_div(rows, std::max(max_rows, kClusterRows));
+  return ceil_div(ceil_div(rows, chunks), kClusterRows) * kClusterRows;
 }
 
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {

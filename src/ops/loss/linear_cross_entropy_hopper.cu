@@ -1,6 +1,7 @@
-// The head's GEMM with the softcap, the exponential and its row sums in the epilogue, and kernels
-// on [N, D] that normalise what the GEMMs of its gradient read and write. A tile's
-// epilogue takes less than half of the other consumer's mainloop at D of 768, which hides it.
+// The head's GEMM with softcap, exponential and row sums in the epilogue, and kernels on [N, D]
+// that apply the softmax's normalisation to the inputs and outputs of the gradient GEMMs. With D =
+// 768 a tile's epilogue takes less than half as long as the other consumer's mainloop, which hides
+// it.
 #include <cmath>
 
 #include "ops/gemm/hopper/fp8_tile.cuh"
@@ -14,18 +15,19 @@ namespace {
 using namespace hopper;
 using T = __nv_bfloat16;
 
-// With e4m3 operands the epilogue writes more, and has registers for it in a narrower tile.
+// With e4m3 operands the epilogue writes two outputs; a narrower tile leaves registers for that.
 template <typename Operand>
 constexpr int kBlockN = sizeof(Operand) == 1 ? 128 : 192;
 constexpr int block_n_of(bool in_fp8) {
   return in_fp8 ? kBlockN<__nv_fp8_e4m3> : kBlockN<T>;
 }
 
-// D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
-// the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0, and so is each row's
-// target: 1 − p of one that is nearly certain would be lost in p. Each adds e^(−2·cap) to a sum,
-// which finish_rows_kernel() subtracts. Rows after the last are 0, too.
-// In FP8 both are divided by the scale of D, in e5m2: the range of e^s counts more than a bit.
+// Computes D = e^(s−cap)·(ds/dz)/4, with s the softcapped accumulators z, and partial_sums [tiles
+// along N, rows], the sums of e^(s−cap) over a tile's columns. D is 0 in columns from `vocab` on,
+// in rows beyond the last, and at each row's target: for a target with p close to 1, 1 − p would be
+// lost to cancellation. Each masked element adds e^(−2·cap) to its sum, which finish_rows_kernel()
+// subtracts. In FP8, both outputs are divided by D's scale, and D is in e5m2: the range of e^s
+// matters more than a mantissa bit.
 template <typename TOperand>
 struct SoftmaxGradientEpilogue {
   static constexpr bool in_fp8 = sizeof(TOperand) == 1;
@@ -48,17 +50,18 @@ struct SoftmaxGradientEpilogue {
   }
 
   struct Tile {
-    const SoftmaxGradientEpilogue& of;
+    const SoftmaxGradientEpilogue& gemm_epilogue;
     ThreadRows rows;
     int tile_n;
-    // Columns of the tile that are tokens, and each row's target, less this thread's first column.
+    // Number of vocabulary columns in the tile, and each row's target column, both relative to this
+    // thread's first column.
     int valid, targets[kWgmmaTiles][2];
     decltype(std::declval<SoftmaxGradientEpilogue>().tile_softcap()) softcap;
     OutputTile<Element> output;
     float sums[kWgmmaTiles][2] = {};
 
     __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
-        : of(epilogue),
+        : gemm_epilogue(epilogue),
           rows(tile),
           tile_n(tile.column / block_n),
           valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2),
@@ -70,23 +73,22 @@ struct SoftmaxGradientEpilogue {
       });
     }
 
-    // Makes −∞ of logits of columns that are no token, of the rows' targets and of rows after the
-    // last: a weight of e^(−2·cap), and a gradient of 0. Seldom: few tiles have any.
+    // Masks logits with −∞ in columns beyond the vocabulary, at the rows' targets and in rows
+    // beyond the last: this gives e^(−2·cap) in the sum, and a gradient of 0. Few tiles need it.
     __device__ void transform(Accumulators<block_n>& accumulators) const {
       bool masks = valid < block_n;
       rows.for_each([&](int mma, int half, int row) {
         const unsigned target = targets[mma][half];
-        // One thread of the row has its target.
-        masks |= row >= of.rows || (target < block_n && target % 8 < 2);
+        // Only one of a row's threads holds its target.
+        masks |= row >= gemm_epilogue.rows || (target < block_n && target % 8 < 2);
       });
       if (!masks) return;
 #pragma unroll
       for (int column = 0; column < block_n; ++column) {
         if (column % 8 >= 2) continue;
-        // Without an index that is known at run time only, which would put the accumulators into
-        // memory.
+        // No run-time indexing, which would move the accumulators to local memory.
         rows.for_each([&](int mma, int half, int row) {
-          if (column >= valid || column == targets[mma][half] || row >= of.rows)
+          if (column >= valid || column == targets[mma][half] || row >= gemm_epilogue.rows)
             accumulators.mma[mma].values[column / 8 * 4 + 2 * half + column % 8] = -INFINITY;
         });
       }
@@ -104,56 +106,56 @@ struct SoftmaxGradientEpilogue {
     __device__ void end_subtile(int subtile) const {
       if (subtile != block_n / kSubtileN - 1) return;
       output.end();
-      rows.for_each_sum(sums, of.rows, [&](int row, float sum) {
-        of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
+      rows.for_each_sum(sums, gemm_epilogue.rows, [&](int row, float sum) {
+        gemm_epilogue.partial_sums[std::int64_t{tile_n} * gemm_epilogue.rows + row] = sum;
       });
     }
   };
 };
 
 using P = Pack<T>;
-// A warp has a row of a matrix [., dim].
+// Calls visit(offset) for each of this lane's packs of a row [dim]; one warp per row.
 template <typename Visit>
 __device__ void for_packs(int dim, Visit visit) {
   for (int i = static_cast<int>(threadIdx.x) % kWarp * P::size; i < dim; i += kWarp * P::size)
     visit(i);
 }
 
-// A factor that may be absent.
+// Loads an optional factor.
 __device__ float value_or_one(const float* factor) {
   return factor == nullptr ? 1 : *factor;
 }
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int kFinishRows = kWarp;  // of a block
+constexpr int kFinishRows = kWarp;  // rows per CTA
 
-// Adds up a row's partial sums of `width` columns and its target's part, whose logit it computes
-// once more, in FP8 of the 16-bit operands.
+// Adds a row's partial sums over `width` columns and its target's term, whose logit it recomputes
+// (from the 16-bit operands also in FP8).
 __global__ void __launch_bounds__(kThreads)
-    finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
+    finish_rows_kernel(LinearCrossEntropy args, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, int width,
                        float* __restrict__ nll) {
-  const float scale = value_or_one(of.fp8.copy.scale);
+  const float scale = value_or_one(args.fp8.copy.scale);
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first_row = blockIdx.x * kFinishRows;
   float sum = 0;
-  if (first_row + lane < of.rows) {
+  if (first_row + lane < args.rows) {
     for (int tile = warp; tile < tiles; tile += kWarps)
-      sum += partial_sums[std::int64_t{tile} * of.rows + first_row + lane];
+      sum += partial_sums[std::int64_t{tile} * args.rows + first_row + lane];
   }
   partial[warp][lane] = sum;
   __syncthreads();
-  for (int r = warp; r < kFinishRows && first_row + r < of.rows; r += kWarps) {
-    const std::int64_t row = first_row + r, target = of.targets[row];
-    const bool is_token = target >= 0 && target < of.vocab;
-    const auto masked = static_cast<float>(width - of.vocab + is_token) * expf(-2 * softcap.cap);
-    const float sum_of_row = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
-    const float others = sum_of_row > masked ? sum_of_row - masked : sum_of_row;
-    const T* const x = static_cast<const T*>(of.x) + row * of.dim;
-    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
+  for (int r = warp; r < kFinishRows && first_row + r < args.rows; r += kWarps) {
+    const std::int64_t row = first_row + r, target = args.targets[row];
+    const bool is_token = target >= 0 && target < args.vocab;
+    const auto masked = static_cast<float>(width - args.vocab + is_token) * expf(-2 * softcap.cap);
+    const float row_sum = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
+    const float others = row_sum > masked ? row_sum - masked : row_sum;
+    const T* const x = static_cast<const T*>(args.x) + row * args.dim;
+    const T* const w = static_cast<const T*>(args.weight) + (is_token ? target : 0) * args.dim;
     float dot = 0;
-    for_packs(of.dim, [&](int i) {
+    for_packs(args.dim, [&](int i) {
       const P a = load_pack(x + i), b = load_pack(w + i);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) dot += a[k] * b[k];
@@ -164,12 +166,12 @@ __global__ void __launch_bounds__(kThreads)
     softcap_weights<T>(logit, softcap, weight, slope);
     const float total = others + weight[0];
     nll[row] = is_token ? log1pf(others / weight[0]) : NAN;
-    of.inverse_sum[row] = 1 / total;
-    of.target_factor[row] = is_token ? others / total * 4 * slope[0] : 0;
+    args.inverse_sum[row] = 1 / total;
+    args.target_factor[row] = is_token ? others / total * 4 * slope[0] : 0;
   }
 }
 
-__device__ float read(const NllGradient& c) {
+__device__ float load_gradient(const NllGradient& c) {
   return c.host * value_or_one(c.grad_scale);
 }
 __device__ std::int64_t first_row() {
@@ -179,46 +181,48 @@ __device__ std::int64_t row_step() {
   return std::int64_t{gridDim.x} * kWarps;
 }
 
-// Rows of x times by·c·factors.
+// Computes scaled_rows = multiplier·c·factors ⊙ x, per row.
 __global__ void __launch_bounds__(kThreads)
-    scale_rows_kernel(LinearCrossEntropy of, NllGradient gradient, float by,
+    scale_rows_kernel(LinearCrossEntropy args, NllGradient gradient, float multiplier,
                       const float* __restrict__ factors, T* __restrict__ scaled_rows) {
-  const float c = by * read(gradient);
-  for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
+  const float c = multiplier * load_gradient(gradient);
+  for (std::int64_t row = first_row(); row < args.rows; row += row_step()) {
     const float factor = c * factors[row];
-    const T* const x = static_cast<const T*>(of.x) + row * of.dim;
-    for_packs(of.dim, [&](int i) {
+    const T* const x = static_cast<const T*>(args.x) + row * args.dim;
+    for_packs(args.dim, [&](int i) {
       const P pack = load_pack(x + i);
       float scaled[P::size];
 #pragma unroll
       for (int k = 0; k < P::size; ++k) scaled[k] = pack[k] * factor;
-      store_rounded(scaled_rows + row * of.dim + i, scaled);
+      store_rounded(scaled_rows + row * args.dim + i, scaled);
     });
   }
 }
 
 __global__ void __launch_bounds__(kThreads)
-    finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient,
-                                 const T* __restrict__ product, T* __restrict__ dx) {
-  const float c = read(gradient);
-  for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
-    const float share = 4 * c * of.inverse_sum[row], hit = c * of.target_factor[row];
-    const std::int64_t target = of.targets[row];
-    const bool is_token = target >= 0 && target < of.vocab;  // else `hit` is 0
-    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
-    for_packs(of.dim, [&](int i) {
-      const auto at = row * of.dim + i;
-      const P pack = load_pack(product + at), at_target = load_pack(w + i);
+    finish_input_gradient_kernel(LinearCrossEntropy args, NllGradient gradient,
+                                 const T* __restrict__ unnormalised_dx, T* __restrict__ dx) {
+  const float c = load_gradient(gradient);
+  for (std::int64_t row = first_row(); row < args.rows; row += row_step()) {
+    const float row_factor = 4 * c * args.inverse_sum[row],
+                target_factor = c * args.target_factor[row];
+    const std::int64_t target = args.targets[row];
+    const bool is_token = target >= 0 && target < args.vocab;  // else target_factor is 0
+    const T* const w = static_cast<const T*>(args.weight) + (is_token ? target : 0) * args.dim;
+    for_packs(args.dim, [&](int i) {
+      const auto at = row * args.dim + i;
+      const P pack = load_pack(unnormalised_dx + at), at_target = load_pack(w + i);
       float finished[P::size];
 #pragma unroll
-      for (int k = 0; k < P::size; ++k) finished[k] = pack[k] * share - hit * at_target[k];
+      for (int k = 0; k < P::size; ++k)
+        finished[k] = pack[k] * row_factor - target_factor * at_target[k];
       store_rounded(dx + at, finished);
     });
   }
 }
 
-int blocks_of(const LinearCrossEntropy& of) {
-  return blocks_for((std::int64_t{of.rows} + kWarps - 1) / kWarps, 8);
+int grid_size(const LinearCrossEntropy& args) {
+  return blocks_for((std::int64_t{args.rows} + kWarps - 1) / kWarps, 8);
 }
 
 }  // namespace
@@ -228,58 +232,59 @@ int cross_entropy_partial_sums(int width, bool in_fp8) {
   return (width + block_n - 1) / block_n;
 }
 
-void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,
+void linear_cross_entropy(const LinearCrossEntropy& args, float* partial_sums, float* nll,
                           Stream stream) {
-  if (of.rows == 0) return;
-  const Softcap softcap(of.cap);
-  const bool in_fp8 = of.fp8.scale_a != nullptr;
-  const GemmProblem problem{.m = of.rows,
-                            .n = of.width,
-                            .k = of.dim,
-                            .a = of.gemm_x,
-                            .b = of.gemm_weight,
-                            .d = in_fp8 ? of.transposed : of.unnormalised};
+  if (args.rows == 0) return;
+  const Softcap softcap(args.cap);
+  const bool in_fp8 = args.fp8.scale_a != nullptr;
+  const GemmProblem problem{.m = args.rows,
+                            .n = args.width,
+                            .k = args.dim,
+                            .a = args.gemm_x,
+                            .b = args.gemm_weight,
+                            .d = in_fp8 ? args.transposed : args.unnormalised};
   const auto run = [&](auto operand) {
-    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{softcap,
-                                                              of.rows,
-                                                              of.vocab,
-                                                              of.targets,
-                                                              partial_sums,
-                                                              operand_scales(of.fp8),
-                                                              {of.fp8.copy, of.rows, of.width}};
+    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{
+        softcap,
+        args.rows,
+        args.vocab,
+        args.targets,
+        partial_sums,
+        operand_scales(args.fp8),
+        {args.fp8.copy, args.rows, args.width}};
     launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
   };
   if (in_fp8)
     run(__nv_fp8_e4m3{});
   else
     run(T{});
-  const int tiles = cross_entropy_partial_sums(of.width, in_fp8);
-  finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
-      of, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), nll);
+  const int tiles = cross_entropy_partial_sums(args.width, in_fp8);
+  finish_rows_kernel<<<(args.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
+      args, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), nll);
   check_launch("linear_cross_entropy");
 }
 
-void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_scaled,
+void scale_inputs(const LinearCrossEntropy& args, const NllGradient& c, void* x_scaled,
                   Stream stream) {
-  if (of.rows == 0) return;
-  scale_rows_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, /*by=*/4, of.inverse_sum,
-                                                            static_cast<T*>(x_scaled));
+  if (args.rows == 0) return;
+  scale_rows_kernel<<<grid_size(args), kThreads, 0, stream>>>(
+      args, c, /*multiplier=*/4, args.inverse_sum, static_cast<T*>(x_scaled));
   check_launch("scale_inputs");
 }
 
-void scale_target_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* target_rows,
+void scale_target_inputs(const LinearCrossEntropy& args, const NllGradient& c, void* target_rows,
                          Stream stream) {
-  if (of.rows == 0) return;
-  scale_rows_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, /*by=*/-1, of.target_factor,
-                                                            static_cast<T*>(target_rows));
+  if (args.rows == 0) return;
+  scale_rows_kernel<<<grid_size(args), kThreads, 0, stream>>>(
+      args, c, /*multiplier=*/-1, args.target_factor, static_cast<T*>(target_rows));
   check_launch("scale_target_inputs");
 }
 
-void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, const void* product,
-                           void* dx, Stream stream) {
-  if (of.rows == 0) return;
-  finish_input_gradient_kernel<<<blocks_of(of), kThreads, 0, stream>>>(
-      of, c, static_cast<const T*>(product), static_cast<T*>(dx));
+void finish_input_gradient(const LinearCrossEntropy& args, const NllGradient& c,
+                           const void* unnormalised_dx, void* dx, Stream stream) {
+  if (args.rows == 0) return;
+  finish_input_gradient_kernel<<<grid_size(args), kThreads, 0, stream>>>(
+      args, c, static_cast<const T*>(unnormalised_dx), static_cast<T*>(dx));
   check_launch("finish_input_gradient");
 }
 

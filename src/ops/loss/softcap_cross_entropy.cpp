@@ -23,15 +23,15 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// What multiplies the gradient of a row's loss before it is rounded.
+// Factors of the gradient of a row's loss, applied before rounding.
 struct RowsScale {
   double all = 1;
   at::Tensor step{};   // [] on the device; undefined: 1
   at::Tensor row_n{};  // [N] on the device; undefined: 1
 };
 
-// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of Σ nll,
-// scaled, to its first columns.
+// Reference: returns the rows' losses; if `gradient` is defined, writes the scaled gradient of Σ
+// nll to its first `vocab` columns.
 at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, double cap,
                         const at::Tensor& gradient, const RowsScale& scale, std::int64_t vocab) {
   const auto logits = padded.narrow(1, 0, vocab);
@@ -59,8 +59,8 @@ bool supported(const at::Tensor& logits, double cap) {
   return choose_softcap_cross_entropy(logits, logits.size(1), cap) == Kernel::cuda;
 }
 
-cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                          std::int64_t vocab) {
+cuda::SoftcapRows kernel_args(const at::Tensor& logits, const at::Tensor& targets, double cap,
+                              std::int64_t vocab) {
   return {.logits = logits.data_ptr(),
           .targets = targets.const_data_ptr<std::int64_t>(),
           .rows = logits.size(0),
@@ -71,7 +71,7 @@ cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, d
 }
 
 struct NllAndGradient {
-  at::Tensor nll_n, gradient_nv;  // gradient of Σ nll, scaled
+  at::Tensor nll_n, gradient_nv;  // gradient_nv: scaled gradient of Σ nll
 };
 
 NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
@@ -79,7 +79,7 @@ NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targ
   if (supported(logits, cap)) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
-    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap, vocab), mutable_fp32_data(nll),
+    cuda::softcap_nll_and_gradient(kernel_args(logits, targets, cap, vocab), mutable_fp32_data(nll),
                                    {.host = static_cast<float>(scale.all),
                                     .device = const_fp32_data(scale.step),
                                     .row = const_fp32_data(scale.row_n)},
@@ -119,7 +119,7 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list upstream) {
-    // Scaled in place, since it is used only once.
+    // Scaled in place, since backward runs only once.
     const auto gradient = context->saved_data["gradient"].toTensor();
     context->saved_data.clear();
     scale_in_place(gradient, upstream[0]);
@@ -188,7 +188,7 @@ at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
   if (supported(logits_nv, cap)) {
     const auto logits = aligned_contiguous(logits_nv), targets = targets_n.contiguous();
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-    cuda::softcap_nll(rows_of(logits, targets, cap, columns), mutable_fp32_data(nll),
+    cuda::softcap_nll(kernel_args(logits, targets, cap, columns), mutable_fp32_data(nll),
                       current_stream(logits));
     return nll;
   }

@@ -1,8 +1,8 @@
 // Softcapped cross-entropy: the logits are read once and, for the gradient, written once in place;
-// a row stays in shared memory, in fp32, until its sum is known. At 16 bits it is just
-// memory-bound: hence as few special functions as possible, and a loop that is software-pipelined
-// over rows: it loads the next row, computes this one and stores the previous one. Rows that do not
-// fit in shared memory, or are not a multiple of 16 bytes, are read twice.
+// a row stays in shared memory in fp32 until its sum is known. With 16-bit logits it is barely
+// memory-bound: hence as few SFU operations as possible, and a loop that is software-pipelined over
+// rows: it loads the next row, computes the current one and stores the previous one. Rows that do
+// not fit in shared memory, or whose size is not a multiple of 16 bytes, are read twice.
 #include <algorithm>
 
 #include "ops/loss/softcap_cross_entropy_kernel.h"
@@ -13,19 +13,20 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kPacks = 7;      // per thread and row, at most
-constexpr int kWarpPacks = 4;  // per lane, where a row is exactly 32·4 packs and a warp's
+constexpr int kWarpPacks = 4;  // per lane, if a row is exactly 32·4 packs and a warp processes it
 
-// Returns the factor of all rows, and one row's.
-__device__ float read(const GradientScale& scale) {
+// The gradient factor shared by all rows, and a row's factor.
+__device__ float load_shared_scale(const GradientScale& scale) {
   return scale.device == nullptr ? scale.host : scale.host * *scale.device;
 }
-__device__ float of_row(const GradientScale& scale, float of_all, std::int64_t row) {
-  return scale.row == nullptr ? of_all : of_all * scale.row[row];
+__device__ float row_scale(const GradientScale& scale, float shared_scale, std::int64_t row) {
+  return scale.row == nullptr ? shared_scale : shared_scale * scale.row[row];
 }
 
-// A thread has every blockDim.x-th pack of a row, kCount at most. With kCount = kWarpPacks a warp
-// has the row, without bounds checks. With kMasked rows are wider than the vocabulary. An element
-// in shared memory is written and read by the same thread, so that no barrier is needed.
+// Each thread holds every blockDim.x-th pack of a row, at most kCount. With kCount = kWarpPacks one
+// warp holds the row exactly, without bounds checks. kMasked: rows are wider than the vocabulary.
+// Each element in shared memory is written and read by the same thread, so that no barrier is
+// needed.
 template <typename T, bool kGradient, bool kMasked, int kCount>
 __global__ void __launch_bounds__(kMaxThreads)
     read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
@@ -39,9 +40,9 @@ __global__ void __launch_bounds__(kMaxThreads)
     return kExact || j * threads + static_cast<int>(threadIdx.x) < packs;
   };
   const int offset = threadIdx.x * P::size, step = threads * P::size;
-  const float scale_of_all = kGradient ? read(gradient_scale) : 0;
+  const float shared_scale = kGradient ? load_shared_scale(gradient_scale) : 0;
 
-  T* pending_row = nullptr;  // whose gradient is still to be stored, from `pending`
+  T* pending_row = nullptr;  // row whose gradient in `pending` is not yet stored
   float pending_factor = 0;
   DeferredStore<T> target_gradient;
   const auto store_pending = [&](int j) {
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   RowSum row_sum(sums);
   for (; row < rows; row += gridDim.x) {
     T* z = logits + row * width;
-    // After the last row it is loaded once more: cheaper than a branch per pack.
+    // After the last row, loads it again: cheaper than a branch per pack.
     const std::int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
     const T* next_z = logits + next * width + offset;
     Target<T> target(z, next_target, vocab, P::size, threads);
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float total = row_sum(sum);
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
-      const float scale = of_row(gradient_scale, scale_of_all, row);
+      const float scale = row_scale(gradient_scale, shared_scale, row);
       target_gradient.write();
       target_gradient = target.gradient(z, total, scale);
       pending_row = z;
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                       int width, int vocab, Softcap softcap, GradientScale gradient_scale,
                       float* __restrict__ nll) {
-  const float scale_of_all = kGradient ? read(gradient_scale) : 0;
+  const float shared_scale = kGradient ? load_shared_scale(gradient_scale) : 0;
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
   __shared__ RowSum::Shared sums;
   RowSum row_sum(sums);
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float total = row_sum(sum);
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
-      const float scale = of_row(gradient_scale, scale_of_all, row);
+      const float scale = row_scale(gradient_scale, shared_scale, row);
       const float factor = 4 * scale / total;
 #pragma unroll 4
       for (int i = first; i < width; i += step) {
@@ -166,7 +167,8 @@ __global__ void scale_kernel(T* x, std::int64_t count, const float* __restrict__
   if (i < count) x[i] = static_cast<T>(static_cast<float>(x[i]) * scale);
 }
 
-// Dynamic shared memory that a block can have, in bytes, besides its static RowSum::Shared.
+// Returns the dynamic shared memory available to a CTA, in bytes, besides its static
+// RowSum::Shared.
 int shared_memory_limit() {
   static const int limit = [] {
     int device = 0, bytes = 0;
@@ -177,7 +179,7 @@ int shared_memory_limit() {
   return limit;
 }
 
-// Threads for `packs` packs at `packs_each` per thread, in whole warps.
+// Returns the number of threads for `packs` packs at `packs_each` per thread, in whole warps.
 int threads_for(int packs, int packs_each) {
   return std::min(kMaxThreads, (packs + kWarp * packs_each - 1) / (kWarp * packs_each) * kWarp);
 }
@@ -190,7 +192,8 @@ template <typename T>
 void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& rows, float* nll,
             GradientScale scale, Stream stream) {
   if (shared_bytes > 0) {
-    // The limit, whatever this call needs: a captured launch of the same kernel may need more.
+    // Set to the limit even if this call needs less: a captured launch of the same kernel may need
+    // more.
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          shared_memory_limit());
     cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,

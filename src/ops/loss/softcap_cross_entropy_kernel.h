@@ -3,12 +3,13 @@
 
 namespace tg::cuda {
 
-// The largest cap that these kernels take. They need no row maximum: a weight is exp(s − cap), at
-// least e^(−2·cap), and up to this cap the ratio of a row's sum to its smallest weight fits fp32.
+// Largest cap that these kernels support. They need no row maximum: softmax weights exp(s − cap)
+// are at least e^(−2·cap), and up to this cap the ratio of a row's sum to its smallest weight is
+// representable in fp32.
 constexpr double kMaxSoftcap = 35;
 
-// Logits [rows, width], contiguous, at an address that is a multiple of 16 bytes, of which the
-// first `vocab` columns count, and targets [rows].
+// Logits [rows, width], contiguous and 16-byte aligned, of which only the first `vocab` columns are
+// used, and targets [rows].
 struct SoftcapRows {
   void* logits;
   const std::int64_t* targets;
@@ -18,21 +19,20 @@ struct SoftcapRows {
   Dtype dtype;
 };
 
-// Kernels of ops/loss/softcap_cross_entropy.h. nll [rows]; NaN where the target is not in [0,
+// Kernels of ops/loss/softcap_cross_entropy.h. Computes nll [rows]; NaN if the target is not in [0,
 // vocab).
-void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
-// What multiplies the gradient of a row's loss before it is rounded.
+void softcap_nll(const SoftcapRows& rows, float* nll, Stream stream);
+// Factors of the gradient of a row's loss, applied before rounding.
 struct GradientScale {
   float host = 0;
-  const float* device = nullptr;  // one number, which changes from step to step; null: 1
-  const float* row = nullptr;     // of each row, on the device; null: 1
+  const float* device = nullptr;  // device scalar, which changes from step to step; null: 1
+  const float* row = nullptr;     // [rows] on the device; null: 1
 };
-// softcap_nll(), and overwrites the logits with the gradient of Σ nll, so scaled; zero beyond
-// `vocab`.
-void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, const GradientScale& scale,
+// Computes nll and overwrites the logits with the scaled gradient of Σ nll; zero beyond `vocab`.
+void softcap_nll_and_gradient(const SoftcapRows& rows, float* nll, const GradientScale& scale,
                               Stream stream);
 
-// x *= *factor, `factor` on the device; does not touch x where it is 1.
+// Computes x *= *factor with `factor` on the device; does not access x if it is 1.
 void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

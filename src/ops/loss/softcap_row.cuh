@@ -1,5 +1,5 @@
 #pragma once
-// Device code for one row of softcapped logits and its target, for softcap_cross_entropy.cu.
+// Device code for one row of softcapped logits and its target.
 #include <cmath>
 #include <type_traits>
 
@@ -7,7 +7,7 @@
 
 namespace tg::cuda {
 
-constexpr int kMaxThreads = 1024;  // of a block
+constexpr int kMaxThreads = 1024;  // per CTA
 constexpr float kLog2E = 1.44269504f;
 
 // A pack of one element, for rows of any alignment.
@@ -45,14 +45,14 @@ __device__ inline float fast_inverse(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// fminf would drop a NaN.
+// fminf does not propagate NaN.
 __device__ inline float min_or_nan(float a, float b) {
   float y;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 
-// x = 1/x; four elements with one special-function instruction.
+// Computes x = 1/x in place; four elements need only one SFU instruction.
 __device__ inline void invert(float (&x)[1]) {
   x[0] = fast_inverse(x[0]);
 }
@@ -71,14 +71,14 @@ struct Softcap {
   float cap, inner, outer;
   explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
 
-  // Returns log2 of a weight; r as in softcap_weights().
+  // Returns log2 of exp(s − cap); r = 1/(1 + exp(2z/cap)), see softcap_weights().
   __device__ float exponent(float r) const { return outer * r; }
 };
-// For logits that are still to be multiplied by `factor`; weights are divided by `scale`.
+// Softcap of logits that are first multiplied by `factor`; weights are divided by `scale`.
 struct ScaledSoftcap : Softcap {
   float offset;
-  __device__ ScaledSoftcap(const Softcap& of, float factor, float scale)
-      : Softcap(of), offset(-log2f(scale)) {
+  __device__ ScaledSoftcap(const Softcap& softcap, float factor, float scale)
+      : Softcap(softcap), offset(-log2f(scale)) {
     inner *= factor;
   }
   __device__ float exponent(float r) const { return fmaf(outer, r, offset); }
@@ -98,8 +98,8 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   } else {
     // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
     // 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less than the
-    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four numbers
-    // fits fp32.
+    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four does not
+    // overflow fp32.
     constexpr int kGroup = P::size < 4 ? 1 : 4;
 #pragma unroll
     for (int first = 0; first < P::size; first += kGroup) {
@@ -119,8 +119,8 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   }
 }
 
-// Computes one 16-bit logit, also an infinite one, in fewer instructions with more special
-// functions: faster in the epilogue of a GEMM.
+// Computes weight and slope of one 16-bit logit, which may be infinite. Uses fewer instructions but
+// more SFU operations than softcap_weights(), which is faster in GEMM epilogues.
 template <typename AnySoftcap>
 __device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight, float& slope) {
   const float r = fast_inverse(1 + fast_exp2(z * softcap.inner));
@@ -128,8 +128,8 @@ __device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight
   slope = fmaf(-r, r, r);
 }
 
-// Zeros the weights and slopes of a pack's columns from `valid` on: those that are no token. Their
-// logits must be finite, since invert() works on four at once.
+// Zeros the weights and slopes of a pack's columns from `valid` on, beyond the vocabulary. Their
+// logits must be finite, since invert() combines four elements.
 template <int kSize>
 __device__ inline void mask(float (&weight)[kSize], float (&slope)[kSize], int valid) {
   if (valid >= kSize) return;
@@ -139,9 +139,9 @@ __device__ inline void mask(float (&weight)[kSize], float (&slope)[kSize], int v
   }
 }
 
-// Sum over the threads of a block; each gets it. Calls alternate between two buffers of partial
-// sums, so that one barrier per call is enough: a warp that writes to a buffer has passed the
-// barrier of the other one, which all readers of the first have reached.
+// Sums over the threads of a CTA; every thread gets the sum. Calls alternate between two buffers of
+// partial sums, so that one barrier per call suffices: a warp that writes to a buffer has passed
+// the other buffer's barrier, which all readers of this buffer have reached.
 class RowSum {
  public:
   using Shared = float[2][kMaxThreads / kWarp];
@@ -162,7 +162,7 @@ class RowSum {
   unsigned calls_ = 0;
 };
 
-// A store that its thread does later; none where `to` is null.
+// A store that the thread executes later; `to` null: no store.
 template <typename T>
 struct DeferredStore {
   T* to = nullptr;
@@ -173,8 +173,8 @@ struct DeferredStore {
   }
 };
 
-// A row's target, in the thread that owns its column: packs are assigned to `threads` threads
-// round-robin. A target that is no column gives a NaN loss.
+// A row's target, handled by the thread that owns its column: packs are assigned to `threads`
+// threads round-robin. An invalid target gives a NaN loss.
 template <typename T>
 class Target {
  public:
@@ -188,7 +188,8 @@ class Target {
     softcap_weights<T>(logit_, softcap, weight_, slope_);
     *nll = logf(total / weight_[0]);
   }
-  // Overwrites the gradient that the same thread stores there as for any other column.
+  // Returns the store of the target's gradient, which must follow the thread's regular store to
+  // that column.
   __device__ DeferredStore<T> gradient(T* row, float total, float scale) const {
     if (!is_owner_ || column_ < 0) return {};
     return {row + column_, static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0])};

@@ -31,8 +31,8 @@ at::Tensor activate(const at::Tensor& x, double slope) {
   return slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
 }
 
-// Keeps x alone: autograd would keep u as well. x cannot be told from u, which is positive on both
-// sides where the slope is negative.
+// Saves only x: autograd would save u as well. x is not recoverable from u, which is positive for
+// both signs of x if the slope is negative.
 struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
     context->save_for_backward({x});

@@ -1,5 +1,5 @@
-// LeakyReLU squared: one read and one write forward, two reads and one write backward, where the
-// reference reads or writes the tensor six and nine times. Memory-bound: 16-byte accesses.
+// LeakyReLU squared. Forward reads and writes once, backward reads twice and writes once; the ATen
+// reference makes six and nine passes over the tensor. Memory-bound: 16-byte accesses.
 #include "ops/kernels.cuh"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
 
@@ -23,8 +23,8 @@ struct Backward {
   }
 };
 
-// out[i] = op(a[i], b[i]); b may be null. Whole packs first; the remainder by the first threads of
-// the grid.
+// Computes out[i] = op(a[i], b[i]); b may be null. The grid's first threads process the remainder
+// after the whole packs.
 template <typename T, typename Op>
 __global__ void __launch_bounds__(kThreads)
     elementwise_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ out,

@@ -3,8 +3,8 @@
 
 namespace tg::cuda {
 
-// Kernels of ops/mlp/leaky_relu_squared.h. All tensors have `count` contiguous elements of `dtype`,
-// at addresses that are multiples of 16 bytes.
+// Kernels of ops/mlp/leaky_relu_squared.h. All tensors have `count` contiguous elements of `dtype`
+// and are 16-byte aligned.
 void leaky_relu_squared_forward(const void* x, void* y, std::int64_t count, float slope,
                                 Dtype dtype, Stream stream);
 void leaky_relu_squared_backward(const void* x, const void* dy, void* dx, std::int64_t count,

@@ -19,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
-  // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
+  // Returns leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
   static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,
                              double slope, const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
@@ -75,7 +75,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   }
 };
 
-// linear(leaky_relu_squared(linear(x, up)), down) that keeps x·upᵀ, but not its activation.
+// linear(leaky_relu_squared(linear(x, up)), down) that saves x·upᵀ but not the activation.
 struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
                             const Weight& down, double slope) {
@@ -100,8 +100,8 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
   }
 };
 
-// Autograd follows neither.
-bool own_backward_serves(const Weight& up, const Weight& down) {
+// Whether autograd need not differentiate the weights, so that a custom backward suffices.
+bool supports_custom_backward(const Weight& up, const Weight& down) {
   return !up.is_followed() && !down.is_followed();
 }
 
@@ -110,7 +110,7 @@ bool own_backward_serves(const Weight& up, const Weight& down) {
 Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
   assert(up.fp8.defined() == down.fp8.defined());
   const bool supported = supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value) &&
-                         (own_backward_serves(up, down) || !at::GradMode::is_enabled());
+                         (supports_custom_backward(up, down) || !at::GradMode::is_enabled());
   if (!supported) return Kernel::aten;
   return up.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
@@ -136,7 +136,7 @@ at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, doub
     return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
   }
   const auto x = in.written();
-  if (grad && own_backward_serves(up, down) && recompute) {
+  if (grad && supports_custom_backward(up, down) && recompute) {
     assert(x.tensor().requires_grad());
     return RecomputingMlp::apply(x.tensor(), up, down, slope);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The MLP's wide GEMMs with the activation, or its gradient, in the epilogue: the activation is
-// written once and read once, and x·upᵀ never leaves the registers. In FP8 a tile writes its rows,
-// for the next GEMM of the pass, and the transpose, for a weight gradient's GEMM.
+// Epilogues of the MLP's wide GEMMs that compute the activation or its gradient: the activation is
+// written once and read once, and x·upᵀ never leaves the registers. In FP8 a tile writes both rows,
+// for the next GEMM, and their transpose, for a weight-gradient GEMM.
 #include "ops/gemm/hopper/combine_with_c.cuh"
 #include "ops/gemm/hopper/row_scale.cuh"
 #include "ops/mlp/mlp_signs.cuh"
@@ -22,8 +22,7 @@ inline GemmProblem mlp_down_backward_problem(const MlpShape& shape, const void* 
           .d = d};
 }
 
-// What accumulators are multiplied by, by their sign, and how D is stored. In 16 bits every row has
-// a scale.
+// Factors of the accumulators, by sign, and the writer of D. 16-bit: each row has a scale.
 template <typename T>
 struct MlpScaling {
   RowScale row_scale;
@@ -32,47 +31,47 @@ struct MlpScaling {
     float slope;
     ThreadRowScales row_scales;
 
-    __device__ float of_activation(bool positive, int mma, int row) const {
-      const float scale = row_scales.of[mma][row];
+    __device__ float activation_factor(bool positive, int mma, int row) const {
+      const float scale = row_scales.values[mma][row];
       return positive ? scale : slope * scale;
     }
-    __device__ float of_gradient(bool negative, int mma, int row) const {
-      const float scale = row_scales.of[mma][row];
+    __device__ float gradient_factor(bool negative, int mma, int row) const {
+      const float scale = row_scales.values[mma][row];
       return negative ? -2 * fabsf(slope) * scale : 2 * scale;
     }
   };
-  __device__ Factors of_activation(float slope, const TileInfo& tile) const {
+  __device__ Factors activation_factors(float slope, const TileInfo& tile) const {
     return {slope, {row_scale, ThreadRows(tile)}};
   }
-  __device__ Factors of_gradient(float slope, const TileInfo& tile) const {
+  __device__ Factors gradient_factors(float slope, const TileInfo& tile) const {
     return {slope, {row_scale, ThreadRows(tile)}};
   }
   __device__ OutputTile<T> output(const TileInfo&) const { return {}; }
 };
 
-// In FP8 both factors have the scales of the operands, of the output and, of a gradient, of the
+// FP8: the factors include the scales of the operands, the output and, for the gradient, the
 // activation.
 template <>
 struct MlpScaling<__nv_fp8_e4m3> {
   OperandScales operands;
-  const float* activation;  // of a gradient
+  const float* activation;  // scale of the activation; gradient only
   Fp8Rows rows;
 
   struct Factors {
     float positive, negative;
 
-    __device__ float of_activation(bool is_positive, int, int) const {
+    __device__ float activation_factor(bool is_positive, int, int) const {
       return is_positive ? positive : negative;
     }
-    __device__ float of_gradient(bool is_negative, int, int) const {
+    __device__ float gradient_factor(bool is_negative, int, int) const {
       return is_negative ? negative : positive;
     }
   };
-  __device__ Factors of_activation(float slope, const TileInfo&) const {
+  __device__ Factors activation_factors(float slope, const TileInfo&) const {
     const float positive = operands.product() * rsqrtf(*rows.copy.scale);
     return {positive, slope * positive};
   }
-  __device__ Factors of_gradient(float slope, const TileInfo&) const {
+  __device__ Factors gradient_factors(float slope, const TileInfo&) const {
     const float positive =
         2 * approximate_sqrt(*activation) * operands.product() / *rows.copy.scale;
     return {positive, -fabsf(slope) * positive};
@@ -83,13 +82,13 @@ struct MlpScaling<__nv_fp8_e4m3> {
 };
 
 // With D of 512 or 768 a tile's epilogue takes half as long as the other consumer's mainloop, which
-// hides it. In FP8 accumulators of wider tiles leave it too few registers.
+// hides it. In FP8, the accumulators of wider tiles would leave it too few registers.
 template <typename T>
 constexpr int kMlpBlockN = is_transposed<T> ? 128 : 192;
 template <typename T>
 constexpr int kMlpSubtiles = kMlpBlockN<T> / kSubtileN;
 
-// D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
+// Computes D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
 template <typename T>
 struct ActivationEpilogue {
   using Element = T;
@@ -107,7 +106,7 @@ struct ActivationEpilogue {
     uint2 signs{};  // of the current subtile
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
-        : factors(epilogue.scaling.of_activation(epilogue.slope, tile)),
+        : factors(epilogue.scaling.activation_factors(epilogue.slope, tile)),
           output(epilogue.scaling.output(tile)),
           sign_out(epilogue.signs == nullptr
                        ? nullptr
@@ -117,7 +116,7 @@ struct ActivationEpilogue {
                                   const SubtileView<T>& smem) {
       store_each(output, smem, subtile, accumulators, [&](float x, int row) {
         push_sign(sign_word(signs, mma), x);
-        const float u = x * factors.of_activation(x > 0, mma, row);
+        const float u = x * factors.activation_factor(x > 0, mma, row);
         return u * u;
       });
     }
@@ -128,8 +127,8 @@ struct ActivationEpilogue {
   };
 };
 
-// D = (A·B) · du²/dx, where C is the activation u² of x: du²/dx = 2u·u', |u| = √C, and where x was
-// negative u' is the slope, so that 2u·u' = -2·|slope|·|u|. B is [k, n], in FP8 transposed.
+// Computes D = (A·B) · du²/dx, where C is the activation u² of x: du²/dx = 2u·u', |u| = √C; if x
+// was negative, u' is the slope and 2u·u' = -2·|slope|·|u|. B is [k, n], in FP8 [n, k].
 template <typename T>
 struct ActivationGradientEpilogue {
   using Element = T;
@@ -146,7 +145,7 @@ struct ActivationGradientEpilogue {
     uint2 signs[kMlpSubtiles<T>];
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
-        : factors(epilogue.scaling.of_gradient(epilogue.slope, tile)),
+        : factors(epilogue.scaling.gradient_factors(epilogue.slope, tile)),
           output(epilogue.scaling.output(tile)) {
       const uint2* const sign_in = epilogue.signs + first_sign_index<kMlpSubtiles<T>>(tile);
 #pragma unroll
@@ -156,11 +155,11 @@ struct ActivationGradientEpilogue {
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
-      combine_with_c(output, smem, subtile, accumulators,
-                     [&](float d_activation, float activation, int row) {
-                       const float factor = factors.of_gradient(pop_sign(subtile_signs), mma, row);
-                       return d_activation * (approximate_sqrt(activation) * factor);
-                     });
+      combine_with_c(
+          output, smem, subtile, accumulators, [&](float d_activation, float activation, int row) {
+            const float factor = factors.gradient_factor(pop_sign(subtile_signs), mma, row);
+            return d_activation * (approximate_sqrt(activation) * factor);
+          });
     }
     __device__ void end_subtile(int subtile) const {
       if (subtile == kMlpSubtiles<T> - 1) output.end();

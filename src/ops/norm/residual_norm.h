@@ -49,7 +49,7 @@ struct NormOptions {
 struct ResidualNorm {
   at::Tensor sum;  // of the first `keep` terms; undefined if keep is 0
   at::Tensor x;    // x', the sum of all terms
-  NormedInput y;   // normalized x', times `scale`
+  NormedInput y;   // normalized x'; its gradient through the rms is computed here
   at::Tensor x0;   // alias of the last term's tensor, if it has shares; input of the next block
 };
 
