@@ -21,7 +21,7 @@ void CapturedGraph::capture(Form& form) {
   uses_graphs_ = false;
   for (auto& [key, other] : forms_) other.graphs.invalidate();
   log_warn(
-      "{} cannot be captured as CUDA graphs ({}); every kernel is launched on its own, as with "
+      "{} cannot be captured as CUDA graphs ({}); every kernel is launched separately, as with "
       "GRAPHS=0",
       name_, failure);
 }

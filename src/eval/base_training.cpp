@@ -31,7 +31,7 @@ class BasePhase {
                            .chunk_tokens = options.config.global_ttt_chunk_tokens,
                            .length = options.seq_len},
                   .batch_rows = options.config.global_ttt_batch_seqs,
-                  .of_each_rank = options.record_quirks,
+                  .per_rank = options.record_quirks,
                   .epochs = options.config.global_ttt_epochs,
                   .grad_clip = options.config.global_ttt_grad_clip},
         device_(device),
@@ -62,10 +62,10 @@ class BasePhase {
            communicator_.first_rank_with(options_.stop_requested()).has_value();
   }
 
-  // What a pass reads: `length` tokens from `begin` on, of which the first `lead` predict nothing.
+  // Input of a pass: `length` tokens from `begin` on; the first `lead` are context without a loss.
   struct Part {
     std::int64_t begin = 0, length = 0, lead = 0;
-    std::vector<std::int32_t> segments{};  // where they begin, counted from `begin`
+    std::vector<std::int32_t> segments{};  // where segments begin, relative to `begin`
   };
 
   void add_gradients(const StepRows& rows) {
@@ -101,8 +101,8 @@ class BasePhase {
 
   SegmentRule rule() const { return {.bos_id = options_.bos_id, .limit = options_.seq_len}; }
 
-  // The segments of the step's one row that begin in this rank's sequences, after the two tokens
-  // that smear and bigrams see before them.
+  // The segments of the step's row that begin in this rank's sequences, preceded by the two tokens
+  // that smear and bigrams read.
   Part whole_segments(const StepRows& rows) const {
     constexpr std::int64_t kSeenBefore = 2;
     const auto length = rows.rows * options_.seq_len;

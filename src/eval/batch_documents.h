@@ -7,12 +7,12 @@
 
 namespace tg {
 
-// For passes that measure memory: rows of ids [B, T] that are a document each, where `tokens` have
-// documents.
+// Documents for passes that measure memory: each row of ids [B, T] is one document; nullopt if
+// `tokens` have no documents.
 std::optional<Documents> whole_rows(const SplitTokens& tokens, const at::Tensor& ids_bt);
 
-// Copies another batch's segments into `batch`, which has its shape, and fills the rest with empty
-// segments. Returns whether that needed a longer list, which is at another address.
+// Copies the segments of another batch of the same shape to `batch.segments`, padded with empty
+// segments. Returns true if that needed a larger buffer, which has another address.
 bool hold_segments(const at::Tensor& segments, DeviceBatch& batch);
 
 }  // namespace tg

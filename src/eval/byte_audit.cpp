@@ -17,11 +17,10 @@ namespace {
 
 constexpr std::string_view space_mark = "\u2581";
 
-// Returns a document's text as its tokenizer's library decodes it, with U+FFFD for bytes that are
-// no UTF-8. Capitals come back where the vocabulary has CaseOps' operators, whatever
-// CASEOPS_ENABLED says. Corrects two things of SentencePiece's decoder: spaces that it leaves as
-// marks, and the space that its normaliser added to the document, which a word of a text of its own
-// shows.
+// Decodes a document as its tokenizer's library does, with U+FFFD for bytes that are not UTF-8.
+// Restores capitals if the vocabulary has CaseOps operators, whatever CASEOPS_ENABLED says.
+// Corrects two properties of SentencePiece's decoder: spaces that it leaves as U+2581, and the
+// space that its normaliser added to the document, which decoding a single word reveals.
 class Decoder {
  public:
   explicit Decoder(const Tokenizer& tokenizer)
@@ -39,11 +38,11 @@ class Decoder {
     if (text.ends_with(added_behind_)) text.resize(text.size() - added_behind_.size());
     return text;
   }
-  // Number of spaces in the texts so far that the library left as marks.
+  // Number of spaces that the library left as U+2581 in the texts so far.
   std::int64_t spelled_spaces() const { return spelled_spaces_; }
 
  private:
-  // Whether the tokenizer knows the word in a piece, and so shows what it adds to it.
+  // Finds what the tokenizer adds to a text, if it knows the word in this piece.
   bool find_added(const std::string& piece) {
     const auto word = replaced(replaced(piece, space_mark, ""), " ", "");
     std::vector<std::uint16_t> ids;
@@ -57,13 +56,14 @@ class Decoder {
     return true;
   }
   std::string decode(std::span<const std::uint16_t> ids) {
-    // As a continuation: the decoder drops a space at the beginning, the text's as well as an added
-    // one.
+    // Decodes as a continuation: else the decoder drops a leading space, whether it is the text's
+    // or an added one.
     auto bytes = tokenizer_.model().decode_continued(ids);
     if (is_coded_) bytes = CaseDecoder().add(bytes);
     if (tokenizer_.byte_level()) return as_utf8(std::move(bytes));
     auto text = replaced(bytes, space_mark, " ");
-    spelled_spaces_ += (std::ssize(bytes) - std::ssize(text)) / 2;  // three bytes are now one
+    spelled_spaces_ +=
+        (std::ssize(bytes) - std::ssize(text)) / 2;  // U+2581 is three bytes, a space is one
     return text;
   }
 
@@ -73,7 +73,8 @@ class Decoder {
   std::int64_t spelled_spaces_ = 0;
 };
 
-// `document` without the control pieces around it, of which `boundary` is one.
+// Counts the bytes of `document`, which excludes the control pieces around it; `boundary`: one of
+// them.
 std::int64_t count_document(const ByteTable& table, std::uint16_t boundary,
                             std::span<const std::uint16_t> document) {
   ByteCounter counter(table);
@@ -89,9 +90,9 @@ ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
                       const Tokenizer& tokenizer, const TextBytes& bytes) {
   ByteAudit audit;
   Decoder decoder(tokenizer);
-  std::optional<std::uint16_t> boundary;  // before the document; none: it began before the split
+  std::optional<std::uint16_t> boundary;  // before the document; nullopt: it began before the split
   std::vector<std::uint16_t> document, chunk, entries;
-  std::int64_t in_sidecar = 0;  // of the document
+  std::int64_t in_sidecar = 0;  // bytes of the document in the sidecar
   const auto add_document = [&] {
     if (!boundary || document.empty()) return;
     const auto counted =

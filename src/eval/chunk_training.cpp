@@ -18,15 +18,15 @@ std::vector<std::vector<Window>> windows_of_chunks(std::int64_t predictions,
   return windows;
 }
 
-ChunkShare share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size) {
+RankRows share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size) {
   const auto begin = chunk * rows.chunk_tokens;
   const auto count = (std::min(begin + rows.chunk_tokens, rows.predictions) - begin) / rows.length;
   const auto first_of = [&](std::int64_t r) { return count * r / world_size; };
-  ChunkShare share{.begin = begin + first_of(rank) * rows.length,
-                   .rows = first_of(rank + 1) - first_of(rank)};
+  RankRows range{.begin = begin + first_of(rank) * rows.length,
+                 .rows = first_of(rank + 1) - first_of(rank)};
   for (int r = 0; r < world_size; ++r)
-    share.most_rows = std::max(share.most_rows, first_of(r + 1) - first_of(r));
-  return share;
+    range.most_rows = std::max(range.most_rows, first_of(r + 1) - first_of(r));
+  return range;
 }
 
 double chunk_lr(double lr, std::int64_t chunk, std::int64_t chunks) {
@@ -36,12 +36,13 @@ double chunk_lr(double lr, std::int64_t chunk, std::int64_t chunks) {
 
 namespace {
 
-// A step's rows after `done` others, of the share that one of `sharing` has in the chunk.
+// The rows of a step after `done` rows of the range that rank `rank` of `sharing` ranks has in the
+// chunk.
 StepRows next_rows(const ChunkTraining& training, std::int64_t chunk, std::int64_t done, int rank,
                    int sharing) {
-  const auto share = share_of_chunk(training.rows, chunk, rank, sharing);
-  const auto rows = std::clamp<std::int64_t>(share.rows - done, 0, training.batch_rows);
-  return {.begin = share.begin + done * training.rows.length, .rows = rows, .count = rows};
+  const auto range = share_of_chunk(training.rows, chunk, rank, sharing);
+  const auto rows = std::clamp<std::int64_t>(range.rows - done, 0, training.batch_rows);
+  return {.begin = range.begin + done * training.rows.length, .rows = rows, .count = rows};
 }
 
 }  // namespace
@@ -51,17 +52,17 @@ void train_on_chunk(std::int64_t chunk, double lr, const ChunkTraining& training
                     Communicator& communicator) {
   const int rank = communicator.rank(), world = communicator.world_size();
   const auto rows_of = [&](std::int64_t done, int r) {
-    if (training.of_each_rank) return next_rows(training, chunk, done, r, world);
+    if (training.per_rank) return next_rows(training, chunk, done, r, world);
     auto rows = next_rows(training, chunk, done, 0, 1);
     rows.first = rows.rows * r / world;
     rows.count = rows.rows * (r + 1) / world - rows.first;
     return rows;
   };
-  const int sharing = training.of_each_rank ? world : 1;
+  const int sharing = training.per_rank ? world : 1;
   const auto most = share_of_chunk(training.rows, chunk, 0, sharing).most_rows;
   for (std::int64_t epoch = 0; epoch < training.epochs; ++epoch) {
     for (std::int64_t done = 0; done < most; done += training.batch_rows) {
-      std::int64_t means = 0;  // whose mean is the gradient
+      std::int64_t means = 0;  // number of means that the gradient averages
       for (int r = 0; r < sharing; ++r) means += rows_of(done, r).rows > 0;
       const auto rows = rows_of(done, rank);
       if (rows.count > 0) add_gradients(rows);

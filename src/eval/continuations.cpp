@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// A continuation's tokens, as many as the model can read, and the one after them.
+// A continuation's last tokens that fit the context, and the one after them.
 struct Row {
   std::span<const std::uint16_t> ids;
   std::int64_t scored;
@@ -26,23 +26,24 @@ Row row_of(const Continuation& continuation, std::int64_t context) {
           continuation.scored};
 }
 
-// Few lengths occur, since libraries plan their kernels for each.
+// Rounds lengths up, so that few occur: libraries plan their kernels for each.
 std::int64_t padded_length(std::int64_t length, std::int64_t context) {
   constexpr std::int64_t kMultiple = 32;
   return std::min((std::max<std::int64_t>(length, 1) + kMultiple - 1) / kMultiple * kMultiple,
                   context);
 }
 
-// Bounded by 1 GiB of fp32 logits, and by activations.
+// At most 1 GiB of fp32 logits, and a bound on activations.
 std::int64_t rows_at_once(std::int64_t length, std::int64_t vocab, at::Device device) {
   const std::int64_t tokens = device.is_cuda() ? 65536 : 8192;
   return std::max<std::int64_t>(1, std::min(tokens, (std::int64_t{1} << 28) / vocab) / length);
 }
 
-// Rows of one length on the device.
+// Rows padded to one length, on the device.
 struct Batch {
-  Positions scored;                       // of the rows together
-  at::Tensor inputs, targets, is_scored;  // [B, T] int64; of `scored` [B, S] int64, bool
+  Positions scored;  // range of positions scored in any row
+  at::Tensor inputs, targets,
+      is_scored;  // [B, T] int64; at the scored positions [B, S] int64, bool
 };
 
 Batch make_batch(std::span<const Row> rows, std::int64_t length, at::Device device) {
@@ -64,7 +65,7 @@ Batch make_batch(std::span<const Row> rows, std::int64_t length, at::Device devi
   return {{from, length}, inputs.to(device), targets.to(device), is_scored.to(device)};
 }
 
-// [B] fp64 sums of log-probabilities, and [B] fp64 whether all are the likeliest, as [2, B].
+// Returns [2, B] fp64: sums of log-probabilities, and whether all scored tokens are the argmax.
 at::Tensor score_batch(const Gpt& model, const Batch& batch, const ContinuationOptions& options) {
   const auto logits = model.logits(batch.inputs, batch.scored, options.context);
   const auto of_targets = logits.gather(2, batch.targets.unsqueeze(2)).squeeze(2);
@@ -87,7 +88,7 @@ std::vector<ContinuationScore> score_continuations(const Gpt& model,
   }
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  // The longest first: what does not fit in memory fails at once.
+  // Longest first, so that running out of memory happens at once.
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t i) { return rows[i].length(); });
   std::vector<ContinuationScore> scores(rows.size());

@@ -1,5 +1,5 @@
 #pragma once
-// Log-probabilities of texts that continue others: what tasks are scored by.
+// Log-probabilities of continuations of texts, for task scores.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -13,23 +13,25 @@
 namespace tg {
 
 struct Continuation {
-  std::vector<std::uint16_t> ids;  // of the context, one at least, then of the continuation
-  std::int64_t scored = 0;         // the latter; at most `context` of ContinuationOptions
+  std::vector<std::uint16_t> ids;  // context, at least one token, followed by the continuation
+  std::int64_t scored =
+      0;  // number of the continuation's tokens; at most `context` of ContinuationOptions
 };
 
 struct ContinuationScore {
-  double log_probability = 0;  // of all scored tokens together, in nats
-  bool greedy = false;         // each of them is the likeliest token
+  double log_probability = 0;  // sum over the scored tokens, in nats
+  bool greedy = false;         // whether each of them is the argmax
 };
 
 struct ContinuationOptions {
-  std::string name;          // of the task, for the progress line
-  std::int64_t context = 0;  // tokens that the model reads at most, and the rows whose RoPE it uses
-  int pieces = 0;            // of the tokenizer: no other id is the likeliest
+  std::string name;  // name of the task, for the progress line
+  std::int64_t context =
+      0;           // most tokens that the model reads, and length of the rows that RoPE is made for
+  int pieces = 0;  // of the tokenizer: the argmax is over these ids only
 };
 
-// Scores of this rank's continuations, in their order. A context that is too long loses its
-// beginning. Rows of like length run together, filled up at their ends, which changes no score.
+// Scores this rank's continuations, in their order. Truncates long contexts at the left. Rows of
+// similar length run together, padded at their ends, which changes no score.
 std::vector<ContinuationScore> score_continuations(const Gpt& model,
                                                    std::span<const Continuation> continuations,
                                                    const ContinuationOptions& options,

@@ -20,8 +20,8 @@ std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
 }
 
 std::int64_t documents_to_score(std::int64_t documents, double fraction) {
-  const auto wanted = std::llround(static_cast<double>(documents) * fraction);
-  return std::min<std::int64_t>(documents, std::max<std::int64_t>(wanted, 1));
+  const auto rounded = std::llround(static_cast<double>(documents) * fraction);
+  return std::min<std::int64_t>(documents, std::max<std::int64_t>(rounded, 1));
 }
 
 std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
@@ -53,7 +53,7 @@ std::vector<std::int64_t> phase_boundaries(std::int64_t prefix_docs, std::int64_
 
 namespace {
 
-// The first `count` documents of the batches, in the order of their indices.
+// The first `count` documents of the batches, ordered by batch index.
 std::vector<DocumentSpan> shortest_documents(std::span<const DocumentBatch> scored,
                                              std::int64_t count) {
   std::vector<const DocumentBatch*> by_index;

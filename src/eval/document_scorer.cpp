@@ -29,21 +29,21 @@ void AdapterSet::restart(at::Generator& generator) {
 }
 
 void AdapterSet::learn_in_last(std::int64_t rows) {
-  // What is left of their last gradient; the other rows' is written anew.
+  // Clears the last gradients of rows that have ended; backward overwrites the other rows.
   if (rows < learning_rows_) adapters_.parameters().grad().zero_();
   learning_rows_ = rows;
 }
 
-// A batch's pass for one chunk: a row per document, the longest B of them; rows of documents
-// without this chunk are padding. Scored positions are among the last C = chunk_size of a row, and
-// are all of them where the document has a later chunk.
+// Input of a batch's pass for one chunk: one document per row, the longest B of them; rows without
+// this chunk are all padding. The scored positions are among the last C = chunk_size of a row, and
+// are all of them if the document has a later chunk.
 struct DocumentScorer::Rows {
   std::int64_t count = 0;
-  at::Tensor inputs;   // [B, T] int64, zeros behind a document's tokens
-  at::Tensor targets;  // [B, C] int64, of the last positions; zeros behind a document
-  at::Tensor places;   // [B, C] int64: of these positions' inputs in the split
+  at::Tensor inputs;   // [B, T] int64, zeros after a document's tokens
+  at::Tensor targets;  // [B, C] int64, at the last positions; zeros after the document
+  at::Tensor places;   // [B, C] int64: index in the split of the inputs at these positions
   at::Tensor scored;   // [B, C] bool
-  at::Tensor learns;   // [B] bool: the document has a later chunk
+  at::Tensor learns;   // [B] bool: whether the document has a later chunk
   std::int64_t scored_tokens = 0;
   bool any_learns = false;
 };
@@ -56,12 +56,13 @@ DocumentScorer::DocumentScorer(const Gpt& model, const SplitTokens& tokens,
       chunks_{.chunk_size = config.ttt_chunk_size, .longest_row = config.ttt_eval_seq_len},
       device_(device) {}
 
-// Those that have the chunk, the last ones since documents are sorted by length, rounded up to an
-// eighth of the batch: attention and GEMMs choose a kernel for every size that they have not met.
+// Number of documents that have the chunk (the last ones, since documents are sorted by length),
+// rounded up to an eighth of the batch: attention and GEMMs choose a kernel for each new size.
 std::int64_t DocumentScorer::rows_with(const DocumentBatch& batch, std::int64_t chunk) const {
-  const auto ended = std::ranges::partition_point(batch.documents, [&](const DocumentSpan& of) {
-    return chunks_of_document(of.predictions(), chunks_) <= chunk;
-  });
+  const auto ended =
+      std::ranges::partition_point(batch.documents, [&](const DocumentSpan& document) {
+        return chunks_of_document(document.predictions(), chunks_) <= chunk;
+      });
   const auto all = std::ssize(batch.documents), unit = std::max<std::int64_t>(all / 8, 1);
   const auto some = batch.documents.end() - ended;
   return std::min(all, (some + unit - 1) / unit * unit);

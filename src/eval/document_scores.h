@@ -11,28 +11,29 @@
 
 namespace tg {
 
-// What a document of a split lost. A prediction is its document's whose tokens are read, up to that
-// of the next document's BOS.
+// Score of one document of a split. A prediction belongs to the document whose tokens it reads,
+// including the prediction of the next document's BOS.
 struct DocumentScore {
-  std::int64_t document = 0;            // its number, from 0
-  std::int64_t place = 0;               // of its first token in the split
-  std::int64_t tokens = 0;              // predictions that were scored
-  std::optional<std::int64_t> bytes{};  // of text in these; absent where none are counted
-  double nll = 0;                       // their sum in nats
+  std::int64_t document = 0;  // index, from 0
+  std::int64_t place = 0;     // index of its first token in the split
+  std::int64_t tokens = 0;    // number of scored predictions
+  std::optional<std::int64_t>
+      bytes{};     // text bytes of the scored predictions; absent without byte counts
+  double nll = 0;  // sum over the scored predictions, in nats
   bool operator==(const DocumentScore&) const = default;
 };
 
-// Returns the scores of the documents of which something was scored. `nll` [n] fp32 on the CPU: of
-// the token after each place, NaN where it was not scored; `tokens`: of at least n
-// predictions, on the CPU. A document begins with each `bos_id`, and with the split.
+// Scores of the documents of which something was scored. `nll` [n] fp32 on the CPU: loss of the
+// token after each position, NaN where it was not scored; `tokens`: at least n predictions, on the
+// CPU. A document begins at each `bos_id`, and at the beginning of the split.
 std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64_t bos_id,
                                            const at::Tensor& nll);
 
-// A line of JSON: {"score", "document", "place", "tokens", "bytes", "nll", "bpb"}; "bytes" and
-// "bpb" are absent where no bytes are counted, "bpb" where there are none.
+// A line of JSON: {"score", "document", "place", "tokens", "bytes", "nll", "bpb"}. "bytes" and
+// "bpb" are absent without byte counts, "bpb" also if there are 0 bytes.
 std::string json_line(const std::string& score, const DocumentScore& document);
 
-// The nll of all ranks, each of which has scored places of its own, on the CPU. Collective.
+// Merges the nll of all ranks, each of which has scored other positions; on the CPU. Collective.
 at::Tensor of_all_ranks(const at::Tensor& nll, Communicator& communicator);
 
 }  // namespace tg

@@ -28,12 +28,12 @@ namespace {
 
 using Rows = std::span<const DocumentRow>;
 
-// Largest number of logits of a pass: 1 GiB in fp32.
+// Limit of a pass: 1 GiB in fp32.
 constexpr std::int64_t kMostLogits = 1 << 28;
 
-// What makes a pass: rows of about one length that score from about one position on, no more than
-// `batch_size`, and, since all logits are there at once, with no more than `most` scored positions.
-// The longest come first: where they fit in memory, all do.
+// Groups rows into passes: rows of similar length that score from similar positions on, at most
+// `batch_size`, and, since all logits are materialized at once, at most `most` scored positions.
+// Longest first: if they fit in memory, all do.
 std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_size,
                              std::int64_t most) {
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const DocumentRow& row) {
@@ -60,7 +60,7 @@ std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_
 
 class BatchScorer {
  public:
-  // `context`: Gpt::token_losses()'s.
+  // `context`: see Gpt::token_losses().
   BatchScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t context, at::Device device,
               at::Tensor nll)
       : model_(model),

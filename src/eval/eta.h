@@ -7,7 +7,8 @@
 namespace tg {
 
 // The terminal's progress line of a long evaluation: "sliding window 12/488  ETA 0:00:12". Erased
-// at the end. `done_before`: of what is done, that which took none of this one's time.
+// at the end. `done_before`: work done before this object was constructed, excluded from the
+// estimate.
 class EtaLine {
  public:
   explicit EtaLine(std::string name, std::int64_t done_before = 0);

@@ -11,14 +11,14 @@ namespace tg {
 std::int64_t Sampler::draw(const at::Tensor& logits_v) {
   const auto logits = logits_v.detach().to(at::kCPU, at::kDouble);
   if (options_.temperature == 0) return logits.argmax().const_data_ptr<std::int64_t>()[0];
-  // Stable: the lower of equal logits' ids comes first.
+  // Stable: equal logits are ordered by id.
   auto [sorted, ids] = at::sort(logits / options_.temperature, /*stable=*/true, /*dim=*/0,
                                 /*descending=*/true);
   if (options_.top_k > 0) sorted = sorted.narrow(0, 0, std::min(options_.top_k, sorted.size(0)));
   const auto sums = sorted.softmax(0).cumsum(0);
   const auto* const cumulative = sums.const_data_ptr<double>();
   const auto* const end = cumulative + sums.numel();
-  // The last token that is kept is the one whose sum reaches p.
+  // The last kept token is the one whose cumulative probability reaches p.
   const auto* last = std::lower_bound(cumulative, end, options_.top_p);
   if (last == end) --last;
   constexpr double kUnit = 0x1.0p-53;
@@ -90,7 +90,7 @@ std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_
       cache.clear();
     }
     const auto logits = next_logits(model, ids, segments, cache, device);
-    // A padded vocabulary has rows that are no token.
+    // Rows beyond the tokenizer's pieces pad the vocabulary.
     const auto id = sampler.draw(logits[0].slice(0, 0, tokenizer.pieces()));
     ++drawn;
     if (id == options.stop_id) break;

@@ -1,5 +1,5 @@
 #pragma once
-// How a model continues a prompt, and how each token is drawn.
+// Text generation: continues a prompt and samples tokens.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -16,19 +16,20 @@
 namespace tg {
 
 struct SamplingOptions {
-  double temperature = 0.8;  // 0: always the likeliest token
-  std::int64_t top_k = 0;    // only the k likeliest; 0: all
-  double top_p = 1.0;  // only the likeliest whose probabilities add up to p (Holtzman et al. 2020)
+  double temperature = 0.8;  // 0: always the argmax
+  std::int64_t top_k = 0;    // only the k likeliest tokens; 0: all
+  double top_p = 1.0;  // nucleus sampling: only the likeliest tokens with cumulative probability p
+                       // (Holtzman et al. 2020)
   std::uint64_t seed = 1337;
 };
 
-// Draws tokens from softmax(logits / temperature), cut to top-k, then to top-p. The same seed and
-// logits give the same tokens on every machine.
+// Draws tokens from softmax(logits / temperature), restricted to top-k, then to top-p.
+// Deterministic across machines for equal seed and logits.
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}
 
-  // logits [V], any floating dtype and device → the id drawn. Waits for the device.
+  // logits [V], any floating dtype and device. Returns the id drawn. Waits for the device.
   std::int64_t draw(const at::Tensor& logits_v);
 
  private:
@@ -40,30 +41,32 @@ struct GenerateOptions {
   SamplingOptions sampling;
   std::int64_t tokens = 200;  // to draw
   std::int64_t context =
-      1024;              // tokens that the model sees at most, and the row whose RoPE it uses
-  bool kv_cache = true;  // false: every token runs the whole row again
-  // Which earlier tokens a token does not see, as in training; none: it sees all of the context.
+      1024;  // most tokens that the model reads, and length of the rows that RoPE is made for
+  bool kv_cache = true;  // false: recomputes the whole row for every token
+  // Limits attention to a token's segment, as in training; nullopt: attention spans the whole
+  // context.
   std::optional<SegmentRule> segments = {};
-  // What ends the text before it has all its tokens, and is no part of it: a text, empty for none,
-  // and a token.
+  // End the text early, and are not part of it: a text (empty: none) and a token.
   std::string stop_text = {};
   std::optional<std::int64_t> stop_id = {};
 };
 
-// Adds to the cache what it lacks of a row of `ids` → the logits of the token after them [1, V]
-// fp32. Of segments before the last one it only gets their ids: no later token sees them.
+// Adds to the cache what it lacks of the row `ids` and returns the logits of the next token [1, V]
+// fp32. For segments before the last one, adds only their ids, since no later token attends to
+// them.
 at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
                        const std::optional<SegmentRule>& segments, DecodeCache& cache,
                        at::Device device);
 
-// Continues `prompt`, token by token, and passes each new piece of text to `on_text` as soon as it
-// is whole UTF-8. A full context goes on with its later half. → the number of tokens drawn. Errors:
-// usage (a prompt that is no UTF-8 or has characters that the tokenizer does not know).
+// Continues `prompt` token by token, and passes each new piece of text to `on_text` as soon as it
+// is complete UTF-8. When the context is full, continues with its later half. Returns the number of
+// tokens drawn. Throws ExitCode::usage if the prompt is not UTF-8 or has characters that the
+// tokenizer does not know.
 std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
                       const GenerateOptions& options, at::Device device,
                       const std::function<void(std::string_view)>& on_text);
 
-// The prompt's token ids, after BOS where the tokenizer has one.
+// The prompt's token ids, preceded by BOS if the tokenizer has one.
 std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
 
 }  // namespace tg

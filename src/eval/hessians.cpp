@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// Matrices that multiply the same rows.
+// Matrices with the same input.
 struct Group {
   Operand operand;
   std::int64_t block;
@@ -43,10 +43,10 @@ std::vector<Group> groups_of(const Plan& plan, const ParameterTable& table) {
   return groups;
 }
 
-// Σ x·xᵀ of each operand, with the padding that it has in passes.
+// Σ x·xᵀ of each GEMM input, padded as in passes.
 class OperandSums {
  public:
-  // Sums of these options.
+  // `options` of the sums.
   explicit OperandSums(const at::TensorOptions& options) : options_(options) {}
 
   void add(const Gpt& model, const at::Tensor& inputs_bt) {
@@ -57,15 +57,15 @@ class OperandSums {
       accumulate_gemm(sum, rows.t(), rows);
     });
   }
-  // Undefined where no pass was added.
-  at::Tensor of(const Group& group) { return sums_[{group.operand, group.block}]; }
+  // Undefined if no pass was added.
+  at::Tensor sum(const Group& group) { return sums_[{group.operand, group.block}]; }
 
  private:
   at::TensorOptions options_;
   std::map<std::pair<Operand, std::int64_t>, at::Tensor> sums_;
 };
 
-// Rows and columns of the channels that the matrix has, in its order.
+// Selects rows and columns of the matrix's channels, in its order.
 at::Tensor without_padding(const at::Tensor& sum, const Group& group, const ComputeSizes& sizes) {
   if (sum.size(0) == group.in()) return sum;
   auto channels = at::arange(sum.size(0), sum.options().dtype(at::kLong));
@@ -79,7 +79,7 @@ at::Tensor without_padding(const at::Tensor& sum, const Group& group, const Comp
   return sum.index_select(0, channels).index_select(1, channels);
 }
 
-// [rows, T] int64, copied without the host's waiting for the device.
+// [rows, T] int64, copied without synchronizing with the device.
 at::Tensor next_inputs(CalibrationRows& rows, std::int64_t count, at::Device device,
                        Communicator& communicator) {
   const PeerWatch::Work reading(communicator.watch(), "reading tokens for calibration");
@@ -121,7 +121,7 @@ Hessians collect_hessians(Gpt& model, const ParameterTable& table, CalibrationRo
   Hessians hessians;
   std::vector<Pending> reduced;
   for (const auto& group : groups_of(model.plan(), table)) {
-    const auto sum = sums.of(group);
+    const auto sum = sums.sum(group);
     const auto hessian = sum.defined() ? without_padding(sum, group, model.sizes())
                                        : at::zeros({group.in(), group.in()}, like);
     hessian.div_(static_cast<double>(ranks * options.batches));

@@ -9,15 +9,16 @@
 namespace tg {
 
 struct CalibrationOptions {
-  std::int64_t batches = 0, rows_per_batch = 0;  // of each rank
-  bool measure_memory = false;  // as many rows at once as, measured, fit in the GPU's memory
-  bool record_quirks = false;   // of rank 0's rows alone
+  std::int64_t batches = 0, rows_per_batch = 0;  // per rank
+  bool measure_memory = false;  // choose the rows per pass by measuring the GPU's memory
+  bool record_quirks = false;   // use rank 0's rows only
 };
 
-// Returns the Hessians of the inputs of Q, K, V, output projection, W_up and W_down at each layer
-// call in the model's stage, and of the head, which may be the token table. `table`: the model's
-// parameters, as they are now. Sums are fp32 (fp64 for fp64), by GEMMs in the dtype of the passes;
-// the host does not wait. Collective: equal on every rank. Throws what `rows` throws.
+// Hessians of Q, K, V, output projection, W_up and W_down of every block, summed over its layer
+// calls in the model's stage, and of the head, which may be tied. `table`: the model's parameters,
+// with their current values. Sums are in fp32 (or fp64), computed by GEMMs in the dtype of the
+// passes, without synchronizing with the device. Collective: all ranks return equal Hessians.
+// Throws errors of `rows`.
 Hessians collect_hessians(Gpt& model, const ParameterTable& table, CalibrationRows& rows,
                           const CalibrationOptions& options, Communicator& communicator);
 

@@ -17,7 +17,7 @@ std::string four_digits(const std::optional<double>& value) {
   return value ? fmt::format("{:.4f}", *value) : "none";
 }
 
-// The work until each batch is scored, in inputs of a row.
+// Cumulative work at the end of each batch, in input tokens per row.
 std::vector<std::int64_t> inputs_until(std::span<const DocumentBatch> batches,
                                        const ChunkOptions& options) {
   std::vector<std::int64_t> until;
@@ -99,7 +99,7 @@ void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
     if (claimed >= std::ssize(unscored)) return nullptr;
     return &batches_[unscored[static_cast<std::size_t>(claimed)]];
   };
-  std::vector<ScoringSlot*> open;  // that score or may find another batch
+  std::vector<ScoringSlot*> open;  // that are scoring or may claim another batch
   for (auto& slot : slots_) {
     slot.follow_current_stream();
     open.push_back(&slot);
@@ -128,10 +128,10 @@ void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
 void PhasedTtt::record(const ScoringSlot& slot, const EtaLine& eta) {
   const auto place = &slot.batch() - batches_.data();
   scored_[place] = 1;
-  // Only who logs a score waits for the device to read it. Other ranks' hosts run ahead as far as
-  // the driver queues their launches.
+  // Only rank 0, which logs scores, waits for the device to read them; other ranks' hosts run ahead
+  // as far as the driver queues their launches.
   if (communicator_.rank() == 0) log_batch(slot);
-  // A later batch in flight may end before an earlier one.
+  // A later batch in flight may finish first.
   furthest_ = std::max(furthest_, inputs_until_[static_cast<std::size_t>(place)]);
   eta(furthest_, inputs_until_.back());
 }

@@ -1,4 +1,4 @@
-// PhasedTtt's state: what it saves between batches and at a stop, and goes on from.
+// PhasedTtt's state: saving between batches and at a stop, and resuming.
 #include <algorithm>
 #include <map>
 
@@ -15,7 +15,7 @@ std::string in_slot(std::size_t slot, const std::string& name) {
   return fmt::format("slots.{}.{}", slot, name);
 }
 
-// What base training changes.
+// The tensors that base training changes.
 NamedTensors weights_of(const ParameterTable& table) {
   NamedTensors weights;
   for (const auto& [name, value] : table.named_values())
@@ -136,7 +136,7 @@ std::optional<std::size_t> PhasedTtt::phases_saved() const {
   const auto later = communicator_.first_rank_with(!own.empty() && !own.contains(0));
   REQUIRE(!later, ExitCode::missing_input,
           "rank {} has a state of test-time training of a later phase than all ranks have "
-          "(expected one such as {} of each rank, of as many phases); remove them to begin anew",
+          "(expected a file {} of each rank with the same K); remove them to start over",
           *later, options_.state_files->pattern());
   return communicator_.first_rank_with(own.contains(0)) ? std::optional<std::size_t>(0)
                                                         : std::nullopt;
@@ -164,7 +164,7 @@ void PhasedTtt::resume() {
   const auto twice = std::ranges::find_if(times, [](double count) { return count > 1; });
   REQUIRE(twice == times.end(), ExitCode::config,
           "{}: two ranks' states of test-time training have scored batch {} (expected states of "
-          "one evaluation); remove them to begin anew",
+          "one evaluation); remove them to start over",
           files.path(*phases), twice - times.begin() + 1);
   for (std::size_t i = 0; i < times.size(); ++i) scored_before_[i] = times[i] > 0;
   files.remove_others(phases_done_);

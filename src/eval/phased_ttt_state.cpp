@@ -23,7 +23,7 @@ fs::path folder_of(const std::string& prefix) {
   return fs::absolute(prefix).parent_path();
 }
 
-// K of the name PREFIX.phase-K.safetensors; nothing: another kind of name.
+// K of a name PREFIX.phase-K.safetensors; nullopt for other names.
 std::optional<std::int64_t> phases_of(std::string_view name, const std::string& prefix) {
   const auto begin = fs::path(prefix).filename().string() + ".phase-";
   if (!name.starts_with(begin) || !name.ends_with(kEnd)) return {};
@@ -35,7 +35,7 @@ std::optional<std::int64_t> phases_of(std::string_view name, const std::string& 
   return phases;
 }
 
-// "NAME=value, now value" of each that differs.
+// "NAME=value, now value" for each entry that differs.
 std::vector<std::string> other_origins(const Metadata& saved, const Metadata& now) {
   std::vector<std::string> found;
   for (const auto& [name, value] : now) {
@@ -116,8 +116,8 @@ void TttStateFiles::load(std::size_t phases, NamedTensors& state, const Metadata
   const auto tensors = load_safetensors(path(phases), &found);
   const auto others = other_origins(found, with_phases(origin, phases));
   REQUIRE(others.empty(), ExitCode::config,
-          "{}: this state of test-time training is of another evaluation ({}); go on as that one "
-          "began, or remove the file to begin anew",
+          "{}: this state of test-time training is of another evaluation ({}); use that one's "
+          "settings, or remove the file to start over",
           path(phases), fmt::join(others, "; "));
   copy_into(tensors, state, path(phases), ExitCode::config);
 }
@@ -129,7 +129,7 @@ void TttStateFiles::remove_others(std::optional<std::size_t> kept) const {
     std::error_code error;
     fs::remove(path(phases), error);
     if (error)
-      log_warn("{}: this state of test-time training is used up but cannot be removed ({})",
+      log_warn("{}: this state of test-time training is obsolete but cannot be removed ({})",
                path(phases), error.message());
   }
 }

@@ -12,21 +12,21 @@ struct Score {
   std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without tokenizer and sidecar
 };
 
-// Sums over what was scored, in fp64 on the device until score() asks: Σnll, tokens, bytes.
+// Sums of a score, in fp64 on the device until score() reads them: Σnll, tokens, bytes.
 class ScoreSums {
  public:
   explicit ScoreSums(at::Device device)
       : sums_(at::zeros({3}, at::TensorOptions(device).dtype(at::kDouble))) {}
 
-  // A mean [] over `tokens`, or the nll of each token, of any shape.
+  // Adds a mean [] over `tokens` tokens, or the nll of each token, of any shape.
   void add_mean(const at::Tensor& mean_nll, std::int64_t tokens);
   void add(const at::Tensor& nll);
-  // Σnll [] fp64 of `tokens`.
+  // Adds Σnll [] fp64 over `tokens` tokens.
   void add_sum(const at::Tensor& nll_sum, std::int64_t tokens);
   void add(const ScoreSums& others) { sums_ += others.sums_; }
   void add_bytes(std::int64_t count) { sums_[2] += count; }
   void add_bytes(const at::Tensor& count) { sums_[2] += count; }
-  // [3] fp64, to be saved and written to.
+  // [3] fp64, for saving and restoring.
   const at::Tensor& values() const { return sums_; }
   void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
 

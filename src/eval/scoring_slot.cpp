@@ -46,7 +46,9 @@ void ScoringSlot::begin(const DocumentBatch& batch) {
     chunks_ = chunks_of_document(batch.longest() - 1, scorer_.chunks());
     assert(chunks_ > 0);
   }
-  if (stream_) order_streams(*stream_, compute_stream(device_));  // who saves reads the copy of A
+  if (stream_)
+    order_streams(*stream_,
+                  compute_stream(device_));  // saving, on the current stream, reads the copy of A
 }
 
 void ScoringSlot::score_next_chunk() {

@@ -8,46 +8,45 @@
 
 namespace tg {
 
-// A batch in flight: what one rank needs to score batches one after the other, a chunk at a time.
-// Each slot acts as a virtual rank: it has adapters, whose A goes from its batch to its next one,
-// their generator, and sums of its own.
+// A batch in flight: scores batches one after the other, chunk by chunk. Each slot of a rank acts
+// as a virtual rank with its own adapters, whose A warm-starts its next batch, generator and sums.
 class ScoringSlot {
  public:
-  // A is drawn by a generator of this seed. All references must outlive this. `own_stream`: on a
-  // GPU the work runs on a stream of its own, beside other slots' work; else on the current stream.
+  // Draws A from a generator with this seed. All references must outlive this object. `own_stream`:
+  // on a GPU, the slot's work runs on a stream of its own, overlapping with other slots; else on
+  // the current one.
   ScoringSlot(const Gpt& model, DocumentScorer& scorer, const PhasedTttConfig& config,
               std::int64_t seed, at::Device device, bool own_stream);
 
-  // Orders the slot's further work after the current stream's. Call it before the first batch, and
-  // after the current stream changed what slots read.
+  // Makes the slot's later work wait for the current stream. Call it before the first batch, and
+  // after the current stream has changed what slots read.
   void follow_current_stream();
-  // Begins a batch. Precondition: the batch before is scored.
+  // Begins a batch. Precondition: the previous one is scored.
   void begin(const DocumentBatch& batch);
   bool is_scoring() const { return chunk_ < chunks_; }
-  // Scores the batch's next chunk and trains the adapters on it. The host does not wait; the
-  // current stream's further work comes after it.
+  // Scores the batch's next chunk, then trains the adapters on it. The host does not wait; later
+  // work on the current stream does.
   void score_next_chunk();
 
-  // Returns the batch that was begun last.
+  // The batch that was begun last.
   const DocumentBatch& batch() const { return *batch_; }
-  // Its score so far; waits for the slot's work.
+  // The score of batch() so far; waits for the slot's work.
   ScoreSums batch_sums_on_host() const;
-  // Returns the sums over all batches that were scored to their end.
+  // Sums over all completely scored batches.
   const ScoreSums& sums() const { return sums_; }
-  // Inputs of the rows scored since the last restart(). The slot with the fewest is the next to
-  // score, so that the order is the same with a stop in between or without.
+  // Work since the last restart(), in input tokens per row: the slot with the least scores next, so
+  // that the assignment of batches to slots is the same with and without a stop.
   std::int64_t inputs() const { return inputs_; }
-  // For batches after the weights changed: another A.
+  // Prepares for batches after a change of the weights: redraws A.
   void restart();
 
-  // From now on state() can be asked while a batch is in flight: each full batch costs a copy of A
-  // on the device.
+  // Allows state() while a batch is in flight; costs a copy of A on the device for each full batch.
   void keep_state() { keeps_state_ = true; }
-  // What the slot goes on from between two batches; of a batch in flight as before it began.
-  // "generator" and "inputs" are copies, to the others can be written between batches. A only where
-  // it goes to the next batch.
+  // State to resume from between two batches; with a batch in flight, the state before it began.
+  // "generator" and "inputs" are copies; the others share storage, which may be written between
+  // batches. Contains A only if it warm-starts the next batch.
   NamedTensors state() const;
-  // Takes over those copies.
+  // Restores "generator" and "inputs".
   void resume(const at::Tensor& generator, const at::Tensor& inputs);
 
  private:
@@ -57,16 +56,16 @@ class ScoringSlot {
   DocumentScorer& scorer_;
   const PhasedTttConfig& config_;
   const at::Device device_;
-  std::optional<c10::Stream> stream_;  // with own_stream, of a GPU
+  std::optional<c10::Stream> stream_;  // with own_stream, on a GPU
   at::Generator generator_;
-  AdapterSet full_;                       // of full batches
-  std::optional<AdapterSet> incomplete_;  // of a smaller batch
+  AdapterSet full_;                       // for full batches
+  std::optional<AdapterSet> incomplete_;  // for a smaller batch
   const DocumentBatch* batch_ = nullptr;
-  std::int64_t chunk_ = 0, chunks_ = 0;  // the next one, and how many the batch has
+  std::int64_t chunk_ = 0, chunks_ = 0;  // index of the next chunk, and number of chunks
   ScoreSums batch_sums_, sums_;
   std::int64_t inputs_ = 0;
   bool keeps_state_ = false;
-  // What the batch in flight changes, as it was before; A undefined where the batch leaves it.
+  // State before the batch in flight began; `a` is undefined if the batch does not change it.
   struct Before {
     at::Tensor generator, a;
     std::int64_t inputs = 0;

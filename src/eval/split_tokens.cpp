@@ -37,7 +37,7 @@ SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, st
 }
 
 at::Tensor SplitTokens::gather(const at::Tensor& places) const {
-  // Indexing has no kernel for uint16.
+  // at::index has no kernel for uint16.
   return tokens_.view(at::kShort).index({places}).to(at::kLong).bitwise_and_(0xFFFF);
 }
 

@@ -9,43 +9,44 @@
 
 namespace tg {
 
-// A split's first tokens on the device, and how many bytes of text each stands for, two bytes each
-// (four of a sidecar, whose counts are larger), to be read again and again: a window of 2,048 at
-// every 64 tokens reads each of them 32 times.
+// The first tokens of a split on the device, and the number of text bytes of each: 2 bytes per
+// token and 2 per byte count (4 with a sidecar, whose counts are larger). They are read repeatedly:
+// windows of 2,048 tokens at a stride of 64 read each token 32 times.
 class SplitTokens {
  public:
-  // predictions + 1 tokens, and zeros after them for a last window of `length`. `bytes` may be
-  // null. `bos_id` begins a document, beyond which attention does not see; none: attention sees
-  // all. Throws Error: bad_data, missing_input, io.
+  // Reads predictions + 1 tokens, followed by zeros for a last window of `length`. `bytes` may be
+  // null. `bos_id` begins a document, which attention does not cross; nullopt: attention crosses
+  // documents. Throws errors of reading (bad_data, missing_input, io).
   SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
               const TextBytes* bytes, std::optional<std::int64_t> bos_id, at::Device device);
 
   std::int64_t predictions() const { return predictions_; }
-  // Rows of `length` tokens, `stride` apart, from `begin` on → views [rows, length] uint16: what
-  // the model reads, and the token after each.
+  // Rows of `length` tokens, `stride` apart, from `begin` on, as views [rows, length] uint16: the
+  // inputs, and the next token of each.
   at::Tensor inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
                     std::int64_t stride) const;
   at::Tensor targets(std::int64_t begin, std::int64_t rows, std::int64_t length,
                      std::int64_t stride) const {
     return inputs(begin + 1, rows, length, stride);
   }
-  // The tokens at these places of the split, int64 in the places' shape.
+  // The tokens at these indices of the split, int64 in the shape of `places`.
   at::Tensor gather(const at::Tensor& places) const;
   bool has_documents() const { return documents_.has_value(); }
-  // Where in these inputs, one row after the other, attention's segments begin, and their end:
-  // [segments + 1] int32 on the device, for which nothing waits; undefined without documents.
+  // Where attention's segments begin in these inputs, concatenated row by row, and the end of the
+  // last one: [segments + 1] int32 on the device, without synchronization; undefined without
+  // documents.
   at::Tensor segments(std::int64_t begin, std::int64_t rows, std::int64_t length,
                       std::int64_t stride) const;
   bool has_bytes() const { return bytes_.defined(); }
-  // The bytes of these targets, [rows, length] int16 or int32.
+  // Text bytes of these targets, [rows, length] int16 or int32.
   at::Tensor target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,
                           std::int64_t stride) const;
 
  private:
   std::int64_t predictions_;
   at::Tensor tokens_;  // [predictions + 1 + length] uint16
-  at::Tensor bytes_;   // [predictions] of the token after each; undefined where nothing counts
-  std::optional<std::vector<std::int32_t>> documents_;  // where they begin, ascending
+  at::Tensor bytes_;   // [predictions], of the token after each; undefined without byte counts
+  std::optional<std::vector<std::int32_t>> documents_;  // where documents begin, ascending
 };
 
 }  // namespace tg

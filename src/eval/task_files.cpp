@@ -19,14 +19,14 @@ constexpr std::int64_t largest_file = std::int64_t{1} << 30;
 // A file's lines as JSON objects.
 class JsonObjects {
  public:
-  // `expected`: what every line has, for messages.
+  // `expected`: what every line must have, for messages.
   JsonObjects(const std::string& path, const char* expected)
       : path_(path),
         expected_(expected),
         bytes_(read_whole_file(path, largest_file)),
         lines_(bytes_) {}
 
-  // The next line that is not empty; false after the last.
+  // Reads the next non-empty line; returns false after the last.
   bool next() {
     for (auto line = lines_.next(); line; line = lines_.next()) {
       line_ = line->number;
@@ -39,7 +39,7 @@ class JsonObjects {
     return false;
   }
   std::int64_t line() const { return line_; }
-  // The line's member of that name.
+  // The line's member `name`.
   const json& member(const char* name) const {
     const auto found = object_.find(name);
     if (found == object_.end()) refuse(fmt::format("no \"{}\"", name));
@@ -71,7 +71,7 @@ class JsonObjects {
   json object_;
 };
 
-// A label as a number or as text; nothing for others.
+// The label from a number or its text; nullopt for other values.
 std::optional<std::size_t> label_of(const json& value) {
   for (std::size_t label = 0; label < 4; ++label)
     if (value == label || value == std::to_string(label)) return label;

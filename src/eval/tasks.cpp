@@ -22,13 +22,13 @@ std::span<const Example> share_of(std::span<const Example> examples,
   return examples.subspan(begin, end - begin);
 }
 
-// Makes rows of texts.
+// Tokenizes texts into rows.
 class RowMaker {
  public:
   RowMaker(const Tokenizer& tokenizer, const TaskOptions& options)
       : tokenizer_(tokenizer), options_(options) {}
 
-  // `text` begins with the space before its first word. `line`: of the file, for messages.
+  // `text` begins with the space before its first word. `line`: in the file, for messages.
   Continuation row(const std::string& context, const std::string& text, std::int64_t line) {
     Continuation row;
     const auto bos = tokenizer_.bos_id();
@@ -68,7 +68,7 @@ std::vector<ContinuationScore> score_rows(Gpt& model, const Tokenizer& tokenizer
       communicator);
 }
 
-// The sums over all ranks.
+// Sums over all ranks.
 template <std::size_t kCount>
 std::array<double, kCount> add_other_ranks(const std::array<double, kCount>& own, at::Device device,
                                            Communicator& communicator) {
@@ -81,7 +81,7 @@ std::array<double, kCount> add_other_ranks(const std::array<double, kCount>& own
   return all;
 }
 
-// Which is the largest quotient; those by 0 are never.
+// The index of the largest quotient; a divisor of 0 excludes its quotient.
 std::size_t best_of(std::span<const ContinuationScore> scores,
                     const std::array<std::int64_t, 4>& divisors) {
   std::array<double, 4> quotients;

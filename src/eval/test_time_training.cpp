@@ -20,7 +20,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
                          .chunk_tokens = options.config.ttt_chunk_tokens,
                          .length = options.windows.length},
                 .batch_rows = options.config.ttt_batch_seqs,
-                .of_each_rank = true,
+                .per_rank = true,
                 .epochs = options.config.ttt_epochs,
                 .grad_clip = options.config.ttt_grad_clip},
       parameters_(table, options.config.ttt_freeze_blocks, options.config.ttt_momentum,
@@ -40,7 +40,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
                             at::TensorOptions(device).dtype(at::kLong));
   batch_.targets = at::zeros_like(batch_.inputs);
   batch_.longest_segment = length;
-  const auto rows = batch_.inputs.size(0);  // 0: this rank has no part of any chunk
+  const auto rows = batch_.inputs.size(0);  // 0: this rank has no rows of any chunk
   rows_at_once_ = options.mode.measure_memory && rows > 0 ? fitting_rows() : rows;
   micro_step_.set_parts(rows > 0 ? rows / rows_at_once_ : 1);
 }

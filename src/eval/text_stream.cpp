@@ -14,11 +14,11 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t
       on_text_(std::move(on_text)),
       continues_(!tokenizer.model().decode(prompt).empty()) {
   if (!tokenizer.case_operators().empty()) pass_on_capitals(prompt);
-  // Where there is no text yet, they decide whether the first word loses its space.
+  // Without text before, the prompt's tokens decide whether the first word loses its space.
   if (!continues_) waiting_.assign(prompt.begin(), prompt.end());
 }
 
-// An operator's letters may come with any later token.
+// The letters of a case operator may come with any later token.
 void TextStream::pass_on_capitals(std::span<const std::uint16_t> prompt) {
   CaseDecoder decoder;
   decoder.add(tokenizer_.model().decode(prompt));
@@ -41,11 +41,11 @@ void TextStream::add(std::uint16_t id) {
   const auto& model = tokenizer_.model();
   auto text = continues_ ? model.decode_continued(waiting_) : model.decode(waiting_);
   if (!continues_ && text.empty()) return;
-  // The bytes of a character that is not whole are decoded as U+FFFD each: wait for the others.
+  // An incomplete character decodes as one U+FFFD per byte: waits for its other bytes.
   if (text.ends_with("\uFFFD")) {
     constexpr std::size_t kMostBytes = 4;  // of a character in UTF-8
     if (!continues_ || waiting_.size() < kMostBytes) return;
-    // Four that are no whole character: the first is the beginning of none.
+    // Four bytes without a complete character: the first one begins none.
     passed_on = 1;
     text = model.decode_continued(std::span(waiting_).first(passed_on));
   }
@@ -68,7 +68,7 @@ void StopText::add(std::string_view text) {
     waiting_.clear();
     return;
   }
-  // The longest end of the text with which `stop` begins.
+  // Keeps the longest suffix that is a prefix of `stop`.
   auto kept = std::min(waiting_.size(), stop_.size());
   while (kept > 0 && !stop_.starts_with(std::string_view(waiting_).substr(waiting_.size() - kept)))
     --kept;

@@ -1,5 +1,5 @@
 #pragma once
-// How text that is being generated is passed on: as whole UTF-8, and up to where a text ends it.
+// Streams generated text: in complete UTF-8 characters, and up to a stop text.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -12,15 +12,15 @@
 
 namespace tg {
 
-// The text of tokens that arrive one by one, passed on as soon as it is whole UTF-8: together what
-// Tokenizer::decode gives for all of them, with U+FFFD for each byte that is no UTF-8, but for the
-// bytes of a last character whose others never came. The work for a token does not grow with the
-// text.
+// Decodes tokens that arrive one by one, and passes on text as soon as it is complete UTF-8. The
+// concatenation equals Tokenizer::decode of all tokens, with U+FFFD for each byte that is not
+// UTF-8, except for the bytes of an incomplete last character. The cost per token does not depend
+// on the length of the text.
 class TextStream {
  public:
   using OnText = std::function<void(std::string_view)>;
-  // `tokenizer` must outlive this. The text of `prompt`, tokens before the first one, is not passed
-  // on.
+  // `tokenizer` must outlive this object. `prompt`: tokens before the first one, whose text is not
+  // passed on.
   TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t> prompt, OnText on_text);
 
   void add(std::uint16_t id);
@@ -31,13 +31,13 @@ class TextStream {
 
   const Tokenizer& tokenizer_;
   OnText on_text_;
-  bool continues_;                      // there is text before `waiting_`
-  std::vector<std::uint16_t> waiting_;  // tokens whose text was not passed on
-  std::string bytes_;                   // of a byte-level vocabulary: the begin of a character
+  bool continues_;                      // whether there is text before `waiting_`
+  std::vector<std::uint16_t> waiting_;  // tokens whose text was not passed on yet
+  std::string bytes_;                   // byte-level vocabulary: beginning of a character
 };
 
-// Text that arrives in parts, passed on up to where `stop` begins in it, as soon as it is known not
-// to be a part of that. With an empty `stop` all of it.
+// Passes on text that arrives in parts, up to the first occurrence of `stop`; holds back text that
+// may begin one. With an empty `stop`, passes on all text.
 class StopText {
  public:
   using OnText = std::function<void(std::string_view)>;
@@ -46,7 +46,7 @@ class StopText {
 
   void add(std::string_view text);
   bool found() const { return found_; }
-  // No more text comes: passes on what might have become `stop`.
+  // Ends the text: passes on what was held back.
   void end();
 
  private:

@@ -6,7 +6,7 @@ namespace tg {
 
 namespace {
 
-// The part's gradient is where its values are, in a tensor of the same layout.
+// The slice of the parameter's gradient that corresponds to `value`.
 at::Tensor gradient_of(const at::Tensor& parameter, const at::Tensor& value) {
   const auto gradient = parameter.grad();
   return gradient.as_strided(
@@ -14,7 +14,7 @@ at::Tensor gradient_of(const at::Tensor& parameter, const at::Tensor& value) {
       gradient.storage_offset() + value.storage_offset() - parameter.storage_offset());
 }
 
-// Sums over ranks, as one collective.
+// All-reduces the gradients as one packed tensor.
 void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communicator) {
   std::vector<at::Tensor> flat;
   for (const auto& gradient : gradients)

@@ -12,16 +12,16 @@
 
 namespace tg {
 
-// Parameters that test-time training updates: every exported parameter except in the first
-// blocks, whose matrices are slices of the banks.
+// Parameters that test-time training updates: every exported parameter except those of the first
+// `frozen_blocks` blocks, whose matrices are slices of the banks.
 class TttParameters {
  public:
-  // With `record_quirks` the banks' slices of frozen blocks are stepped as well. `scaled_tokens`:
-  // LossScale's; 0: the loss is not scaled.
+  // With `record_quirks` the banks' slices of frozen blocks are updated as well. `scaled_tokens`:
+  // see LossScale; 0: no loss scaling.
   TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
                 bool record_quirks, std::int64_t scaled_tokens);
 
-  // What the gradients are to be multiplied by until step(), as Optimizer::grad_scale().
+  // Loss scale that gradients must be multiplied by until step(), as Optimizer::grad_scale().
   at::Tensor grad_scale() const {
     return loss_scale_ ? loss_scale_->gradient_scale() : at::Tensor();
   }
@@ -29,18 +29,18 @@ class TttParameters {
   std::int64_t unfrozen() const { return unfrozen_; }  // elements
   std::int64_t frozen() const { return frozen_; }
 
-  // To be called before the first backward pass as well: it gives every parameter a gradient, so
-  // that all ranks sum the same tensors.
+  // Zeroes the gradients, and allocates missing ones, so that all ranks sum the same tensors. Call
+  // it also before the first backward pass.
   void zero_gradients();
-  // The ranks' gradients together are the sum of so many `means`, whose mean counts; clipped to the
-  // global norm `max_norm` (0: not clipped); one step of SGD. Gradients that overflowed count as
-  // zero. Collective.
+  // Sums the gradients over ranks and divides by `means`, the number of means in the sum; clips to
+  // the global norm `max_norm` (0: no clipping); updates the parameters by SGD. Gradients that
+  // overflowed count as zero. Collective.
   void step(Communicator& communicator, std::int64_t means, double max_norm, double lr);
 
  private:
   struct Part {
     at::Tensor parameter;  // the table's row
-    at::Tensor value;      // the row's values or a slice of them
+    at::Tensor value;      // the row's value or a slice of it
   };
   std::vector<at::Tensor> gradients() const;
   void unscale(const std::vector<at::Tensor>& gradients);

@@ -24,7 +24,7 @@ BatchLoss::BatchLoss(at::Device device, bool graphs)
 
 void BatchLoss::hold(const DeviceBatch& batch) {
   const auto like = [](const at::Tensor& x) { return x.defined() ? at::empty_like(x) : x; };
-  loss_ = at::Tensor();  // it may be in the graph's memory
+  loss_ = at::Tensor();  // may be in the graph's memory pool
   pass_.invalidate();
   batch_ = batch;
   for (auto* x : {&batch_.inputs, &batch_.targets, &batch_.segments}) *x = like(*x);
@@ -78,7 +78,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
   }
 }
 
-// → how many targets are unknown pieces of 0 bytes, each counted once.
+// Returns the number of targets that are unknown pieces of 0 bytes, each position counted once.
 std::int64_t Validation::read_all() const {
   const PeerWatch::Work reading(communicator_.watch(), "checking the validation tokens");
   std::vector<std::uint16_t> tokens;
@@ -102,7 +102,7 @@ std::int64_t Validation::read_all() const {
   return unknown;
 }
 
-// Sequences that the settings ask for at once.
+// Sequences per batch according to the settings.
 std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
   const int world = communicator_.world_size();
   const auto tokens = settings_.data.loader_order != LoaderOrder::strided

@@ -11,13 +11,13 @@ namespace tg {
 
 namespace {
 
-// Enough rows to fill a large GPU; on a CPU activations of more leave its caches for nothing.
+// Enough rows to fill a large GPU; on a CPU, activations of more rows would exceed its caches.
 std::int64_t rows_at_once(std::int64_t length, at::Device device) {
   const std::int64_t tokens = device.is_cuda() ? 131072 : 16384;
   return std::max<std::int64_t>(1, tokens / length);
 }
 
-// Keeps the host a few batches ahead of the device: never so far that progress is unknown.
+// Keeps the host at most a few batches ahead of the device, so that progress is known.
 class RunAhead {
  public:
   explicit RunAhead(at::Device device) : device_(device) {}
@@ -88,7 +88,7 @@ at::Tensor WindowScorer::token_losses(const WindowBatch& batch) {
   batch_.inputs.copy_(own.inputs);
   batch_.targets.copy_(own.targets);
   if (hold_segments(own.segments, batch_)) {
-    losses_ = at::Tensor();  // it may be in the graph's memory
+    losses_ = at::Tensor();  // may be in the graph's memory pool
     pass_.invalidate();
   }
   pass_.run(0);

@@ -8,7 +8,7 @@ namespace tg {
 std::vector<Window> sliding_windows(std::int64_t predictions, const WindowOptions& options) {
   assert(predictions > 0 && options.stride > 0 && options.length > 0);
   std::vector<Window> windows;
-  std::int64_t scored = 0;  // tokens that windows so far have scored
+  std::int64_t scored = 0;  // number of tokens scored by the windows so far
   for (std::int64_t begin = 0; begin < predictions; begin += options.stride) {
     const auto to = std::min(options.length, predictions - begin);
     if (options.rescore_tail) {

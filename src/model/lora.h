@@ -53,7 +53,7 @@ class LoraAdapters {
   std::int64_t rank() const { return rank_; }
   double scale() const { return scale_; }  // alpha/rank
   // Redraws A, uniform within ±1/√in, from a CPU generator in the reference implementation's order:
-  // the head's, then those of all layer calls for Q, V, K, the MLP and the output projection.
+  // the head's, then Q's of all layer calls, V's, K's, the MLP's and the output projection's.
   void draw_a(at::Generator& generator);
   void zero_b();
 

@@ -39,8 +39,8 @@ struct ChannelRun {
 struct ComputeSizes {
   std::int64_t vocab, dim, hidden;
   std::int64_t head_dim, half_rope_dims;
-  // Of a query or key head. Each rotated half is padded separately, its padding filled first with
-  // channels that RoPE does not rotate.
+  // Runs of a query or key head. Each rotated half is padded separately, its padding filled first
+  // with channels that RoPE does not rotate.
   std::vector<ChannelRun> qk_runs;
   std::vector<ChannelRun> v_runs;  // of a value head, and of attention's output
 };

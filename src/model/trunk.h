@@ -23,8 +23,8 @@ class Trunk {
         const ParameterTable& table, const WeightCopies& weights);
 
   // The normed output of the last layer call [B, T, D]; with `only`, at these positions. RoPE uses
-  // the frequencies of `visits`, or those that numerics.rope gives for the number of tokens that
-  // attention spans: T, the longest document, or the cache's context, and at least `context`.
+  // the frequencies of `visits`, or frequencies that numerics.rope gives for the number of tokens
+  // that attention spans: T, the longest document, or the cache's context, and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded; if it is the token table without a padded copy,

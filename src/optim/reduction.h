@@ -38,7 +38,7 @@ class Reduction {
   at::Tensor local_norm() const;
   // Scales this rank's own gradients, before reduce().
   void scale_local(const at::Tensor& factor);
-  // Scales the reduced gradients, except those of matrices, which their optimizers scale.
+  // Scales the reduced gradients, except of matrices, which their optimizers scale.
   void scale_all_but_matrices(const at::Tensor& factor);
 
   // Releases the shards after their last use; with one rank, copies of the banks would stay

@@ -29,7 +29,7 @@ constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
 
-// Parameter names are those of the script's state dict, except its vector `scalars`, whose elements
+// Parameters are named as in the script's state dict, except its vector `scalars`, whose elements
 // have separate names, and the matrices, which are in banks.
 class Builder {
  public:

@@ -15,7 +15,7 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
   std::map<std::int64_t, std::int64_t> stages;  // by the step before which they begin
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
-    // On a GPU this event precedes that of the previous step, which is read back later.
+    // On a GPU this event precedes the previous step's, which is read back later.
     if (event->at("event") == StageStarted::kEvent.name)
       stages[event->at("step").get<std::int64_t>()] = event->at("stage").get<std::int64_t>();
     if (event->at("event") != StepEnded::kEvent.name) continue;

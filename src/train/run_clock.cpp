@@ -68,8 +68,8 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
     const BatchShape shape{.tokens = step.tokens / micro_batches(settings_, world),
                            .seq_len = step.seq_len};
     REQUIRE(is_in(known, shape), ExitCode::config,
-            "LR_TRACE: its step {} has {} tokens in rows of {}, which neither "
-            "TRAIN_BATCH_TOKENS={} nor TRAIN_SEQ_LEN={} gives; set those of that run",
+            "LR_TRACE: its step {} has {} tokens in rows of {}, which does not match "
+            "TRAIN_BATCH_TOKENS={} and TRAIN_SEQ_LEN={}; set them as in that run",
             traced_shapes_.size() + 1, step.tokens, step.seq_len,
             value_text(settings_.run.train_batch_tokens), value_text(settings_.run.train_seq_len));
     traced_shapes_.push_back(shape);

@@ -89,7 +89,7 @@ struct Decisions {
 // The run's training time, without validation. Rank 0's clock decides for all ranks.
 class RunClock {
  public:
-  // `stages`: those of the model; must outlive this object.
+  // `stages`: the model's; must outlive this object.
   RunClock(const Settings& settings, const std::vector<Stage>& stages, at::Device device,
            Communicator& communicator)
       : settings_(settings),

@@ -117,8 +117,8 @@ void warm_up(Run& run) {
   WarmUp warm_up(run);
   KeptMomentum momentum(run);
   // The warm-up captures the passes of later stages, so that their first step takes no longer than
-  // the second. Runs them eagerly before anything is captured, since captures would keep their
-  // memory beside that of the eager passes.
+  // the second. Their eager runs come first, since captures would keep their memory beside the
+  // eager passes' memory.
   for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   momentum.begin();
   if (steps > 0) {
