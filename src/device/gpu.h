@@ -16,7 +16,7 @@ void use_gpu(int index);  // sets this thread's current device, and a current st
 void wait_for_gpu();      // synchronises the current device
 bool has_used_gpu();      // whether any thread of this process called use_gpu()
 
-// Whether the current device has compute capability 8.0 or more.
+// Returns whether the current device has compute capability 8.0 or more.
 bool has_bf16_tensor_cores();
 
 // Named NVTX range of the calling thread, for Nsight Systems.

@@ -13,7 +13,7 @@ enum class Dtype { fp32, bf16, fp16 };
 // Grid size: `wanted` blocks, but at most `per_sm` per SM of the GPU that was current at the first
 // call.
 int blocks_for(std::int64_t wanted, int per_sm);
-// Whether that GPU has compute capability 9.x.
+// Returns whether that GPU has compute capability 9.x.
 bool is_hopper();
 
 }  // namespace tg::cuda

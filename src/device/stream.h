@@ -7,7 +7,7 @@ namespace tg {
 
 // The current stream of x's device; null in a build without CUDA.
 cuda::Stream current_stream(const at::Tensor& x);
-// Whether x is on a GPU, where kernels can read and write it.
+// Returns whether x is on a GPU, where kernels can read and write it.
 bool is_on_gpu(const at::Tensor& x);
 
 }  // namespace tg

@@ -62,8 +62,7 @@ class Decoder {
     if (is_coded_) bytes = CaseDecoder().add(bytes);
     if (tokenizer_.byte_level()) return as_utf8(std::move(bytes));
     auto text = replaced(bytes, space_mark, " ");
-    spelled_spaces_ +=
-        (std::ssize(bytes) - std::ssize(text)) / 2;  // U+2581 is three bytes, a space is one
+    spelled_spaces_ += (std::ssize(bytes) - std::ssize(text)) / 2;  // U+2581 has three bytes
     return text;
   }
 

@@ -14,8 +14,7 @@ namespace tg {
 
 struct Continuation {
   std::vector<std::uint16_t> ids;  // context, at least one token, followed by the continuation
-  std::int64_t scored =
-      0;  // number of the continuation's tokens; at most `context` of ContinuationOptions
+  std::int64_t scored = 0;         // the continuation's tokens; ≤ ContinuationOptions::context
 };
 
 struct ContinuationScore {
@@ -24,10 +23,9 @@ struct ContinuationScore {
 };
 
 struct ContinuationOptions {
-  std::string name;  // name of the task, for the progress line
-  std::int64_t context =
-      0;           // most tokens that the model reads, and length of the rows that RoPE is made for
-  int pieces = 0;  // of the tokenizer: the argmax is over these ids only
+  std::string name;          // name of the task, for the progress line
+  std::int64_t context = 0;  // most tokens that the model reads, and row length of RoPE
+  int pieces = 0;            // of the tokenizer: the argmax is over these ids only
 };
 
 // Scores this rank's continuations, in their order. Truncates long contexts at the left. Rows of

@@ -17,8 +17,8 @@ struct DocumentSpan {
   bool operator==(const DocumentSpan&) const = default;
 };
 
-// In the split's order. Tokens before the first BOS form a document as well; a BOS at the split's
-// end begins none.
+// Finds documents, in the split's order. Tokens before the first BOS form a document as well; a BOS
+// at the split's end begins none.
 std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
                                          std::int64_t bos_id);
 // Returns the number of documents to score: the first VAL_DOC_FRACTION of n, at least one.

@@ -39,10 +39,9 @@ class Sampler {
 
 struct GenerateOptions {
   SamplingOptions sampling;
-  std::int64_t tokens = 200;  // to draw
-  std::int64_t context =
-      1024;  // most tokens that the model reads, and length of the rows that RoPE is made for
-  bool kv_cache = true;  // false: recomputes the whole row for every token
+  std::int64_t tokens = 200;    // to draw
+  std::int64_t context = 1024;  // most tokens that the model reads, and row length of RoPE
+  bool kv_cache = true;         // false: recomputes the whole row for every token
   // Limits attention to a token's segment, as in training; nullopt: attention spans the whole
   // context.
   std::optional<SegmentRule> segments = {};

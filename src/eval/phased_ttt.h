@@ -74,8 +74,8 @@ class PhasedTtt {
   // Sums over all slots.
   ScoreSums sums() const;
   void train_on(const TttPhase& phase);
-  // Whether a rank was told to stop: this one, or another one, which this rank learns within a
-  // second. `counter`: shared counter through which ranks tell each other.
+  // Returns whether a rank was told to stop: this one, or another one, which this rank learns
+  // within a second. `counter`: shared counter through which ranks tell each other.
   bool asked_to_stop(int counter);
   // This rank's state; contains the weights once a phase has changed them.
   NamedTensors state() const;

@@ -32,9 +32,9 @@ class SplitTokens {
   // The tokens at these indices of the split, int64 in the shape of `places`.
   at::Tensor gather(const at::Tensor& places) const;
   bool has_documents() const { return documents_.has_value(); }
-  // Where attention's segments begin in these inputs, concatenated row by row, and the end of the
-  // last one: [segments + 1] int32 on the device, without synchronization; undefined without
-  // documents.
+  // Offsets at which attention's segments begin in these inputs, concatenated row by row, and the
+  // end of the last one: [segments + 1] int32 on the device, without synchronization; undefined
+  // without documents.
   at::Tensor segments(std::int64_t begin, std::int64_t rows, std::int64_t length,
                       std::int64_t stride) const;
   bool has_bytes() const { return bytes_.defined(); }

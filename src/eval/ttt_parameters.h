@@ -16,7 +16,7 @@ namespace tg {
 // `frozen_blocks` blocks, whose matrices are slices of the banks.
 class TttParameters {
  public:
-  // With `record_quirks` the banks' slices of frozen blocks are updated as well. `scaled_tokens`:
+  // `record_quirks`: also updates the banks' slices of frozen blocks. `scaled_tokens`:
   // see LossScale; 0: no loss scaling.
   TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
                 bool record_quirks, std::int64_t scaled_tokens);

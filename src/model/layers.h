@@ -81,7 +81,7 @@ class Layers {
   const StreamWeights& stream_weights() const { return weights_.stream(); }
   // A parameter [..., MODEL_DIM], padded to the width of the activations.
   at::Tensor widened(const at::Tensor& parameter) const;
-  // Whether the flow must wrap each layer call in recomputed().
+  // Returns whether the flow must wrap each layer call in recomputed().
   bool recomputes_blocks() const;
   // Kernels for a layer call with rows like x [B, T, D], for training if grad mode is enabled.
   VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,

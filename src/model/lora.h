@@ -71,7 +71,7 @@ class LoraAdapters {
   struct Visit {
     LoraGroup attention, mlp;
   };
-  // In the order of the stage's layer calls.
+  // Groups of each layer call, in the stage's order.
   const std::vector<Visit>& visits() const { return visits_; }
   const LoraGroup& head() const { return head_; }
 

@@ -18,9 +18,9 @@ namespace tg {
 // adapters the model's own.
 class LoraPass {
  public:
-  // For the layer calls of `stage` and the last `rows` rows of the adapters, for a batch of `rows`
-  // rows. grad_scale: loss scale of the gradients, by which the adapters' gradients are divided
-  // (BatchedWeight). All arguments but `adapters` must outlive it.
+  // Adapters for the layer calls of `stage`: the last `rows` rows of the adapters, for a batch of
+  // `rows` rows. grad_scale: loss scale of the gradients, by which the adapters' gradients are
+  // divided (BatchedWeight). All arguments but `adapters` must outlive it.
   LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ComputeSizes& sizes, at::ScalarType compute,
            double grad_scale);

@@ -27,13 +27,13 @@ struct Update {
   // Steps between updates; gradients accumulate in between. Null: 1.
   std::int64_t OptimConfig::*every = nullptr;
 
-  // Whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
+  // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
-  // Whether the updates differ at most in lr_multiplier.
+  // Returns whether the updates differ at most in lr_multiplier.
   bool has_settings_of(const Update& other) const;
   bool operator==(const Update&) const = default;
 
-  // By AdamW, except muon.
+  // Updates by AdamW, except muon.
   static const Update muon, embedding, tied_embedding, scalar, head;
   static const Update none;  // not optimized
   // Muon for matrices [rows, columns], with the learning rate times √max(1, rows/columns), as in
@@ -133,7 +133,7 @@ class ParameterTable {
   // A copy whose values are detached views, sharing storage: none requires a gradient.
   ParameterTable frozen() const;
 
-  // Whether `name` contains one of the control patterns.
+  // Returns whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;
   // Warnings, one line each, if the patterns differ from `usual`, the recipe's: patterns that no
   // name contains, and matrices named by `usual` that Muon now updates.

@@ -51,8 +51,7 @@ struct EmbeddingPlan {
   ParameterId bigrams, bigram_projection, bigram_scale;
   ParameterId smear_gate;
   ParameterId gated_smear_weight, gated_smear_lambda;
-  bool smears_across_documents =
-      false;  // the gated smear also reads a previous token of another document
+  bool smears_across_documents = false;  // the gated smear also reads across documents
 };
 
 // Added to attention's values by layer calls with a value_scale:
@@ -172,8 +171,8 @@ struct Plan {
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;
   std::vector<BlockPlan> blocks{};
-  // In the order in which they begin. The last stage has all layer calls; an earlier stage has a
-  // subset, with the same indices.
+  // Stages in the order in which they begin. The last one has all layer calls; an earlier stage has
+  // a subset, with the same indices.
   std::vector<Stage> stages{};
   HeadPlan head;
 

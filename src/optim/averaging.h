@@ -19,11 +19,11 @@ namespace tg {
 // fewer than two copies falls back to EMA. Each rank averages its shards of sharded parameters.
 class WeightAverage {
  public:
-  // With `record_quirks`, SWA is never applied, as in the reference implementation.
+  // `record_quirks`: never applies SWA, as in the reference implementation.
   WeightAverage(const ParameterTable& table, const AveragingConfig& config,
                 Communicator& communicator, bool record_quirks = false);
 
-  // Whether SWA copies the weights after step `step` (1-based) that ran at `lr_scale`.
+  // Returns whether SWA copies the weights after step `step` (1-based) that ran at `lr_scale`.
   bool takes_swa(std::int64_t step, double lr_scale) const;
   // Allocates all copies that the run will keep, to measure their memory; discard the object
   // afterwards.

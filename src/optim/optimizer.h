@@ -16,10 +16,9 @@
 namespace tg {
 
 struct OptimizerOptions {
-  at::ScalarType matrices =
-      at::kFloat;                  // MuonOptions::dtype, and the dtype in which banks are reduced
-  bool record_quirks = false;      // see reduce()
-  std::int64_t scaled_tokens = 0;  // LossScale's; 0: the loss is not scaled
+  at::ScalarType matrices = at::kFloat;  // MuonOptions::dtype, also for reducing banks
+  bool record_quirks = false;            // see reduce()
+  std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
 // Updates all parameters by their rows in the table (Parameter::update); each rank updates its

@@ -35,8 +35,8 @@ class LrSchedule {
 // MUON_MOMENTUM_COOLDOWN_STEPS.
 double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations);
 
-// Whether `step` (0-based) also updates the parameters of ADAM_EVERY: true for every ADAM_EVERY-th
-// step.
+// Returns whether `step` (0-based) also updates the parameters of ADAM_EVERY: true for every
+// ADAM_EVERY-th step.
 bool updates_all(const OptimConfig& optim, std::int64_t step);
 
 }  // namespace tg

@@ -77,7 +77,7 @@ Pass make_pass(const ModelConfig& config, const Windows& windows, const Rotation
   return pass;
 }
 
-// Where a window size changes: at fractions of the schedule, or at steps.
+// Starts of the stages: where a window size changes, at fractions of the schedule, or at steps.
 std::set<double> changes(const WindowsConfig& windows) {
   std::set<double> found;
   for (const auto* schedule : {&windows.short_window, &windows.long_window}) {

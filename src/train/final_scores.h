@@ -38,10 +38,10 @@ class FinalScores {
   // Scores sliding windows with a stride of EVAL_STRIDE, and of 64 tokens. Does nothing if
   // EVAL_STRIDE is 0 or at least the sequence length.
   void score_windows();
-  // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: whether QAT
+  // Runs test-time training if TTT_ENABLED, which changes the parameters. `fake_quant`: whether QAT
   // has begun.
   void train_and_score(bool fake_quant);
-  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Requires
+  // Runs phased test-time training if PHASED_TTT_ENABLED, which changes the parameters. Requires
   // BOS_ID from resolve_bos_id(). `state_files`: where this rank saves its state, between batches
   // and at a caught stop signal, and resumes from; null: no saving. Also throws stopped.
   void score_and_train_in_phases(std::shared_ptr<const TttStateFiles> state_files = {});

@@ -22,8 +22,7 @@ inline constexpr std::size_t phase_count = 6;
 struct StepTimes {
   double batch_cpu = 0;  // host: waiting for tokens
   double batch_h2d = 0;  // copies to the device; overlapped with compute if there is a copy stream
-  double data_wait =
-      0;  // compute stream: from the end of the previous work until the batch is there
+  double data_wait = 0;  // compute stream: from the end of previous work to the batch's arrival
   double forward = 0, backward = 0;
   double reduce = 0;  // reduction of gradients over ranks; with one rank, their cast
   double grad_clip = 0, optimizer = 0;
@@ -46,8 +45,8 @@ struct StepRecord {
   };
   std::vector<Interval> intervals;  // in order
   std::vector<BatchFeed::CopyTime> copies;
-  std::vector<std::pair<Phase, Communicator::CollectiveWait>>
-      waits;  // waits for collectives, within intervals of their phase
+  // Waits for collectives, within intervals of their phase.
+  std::vector<std::pair<Phase, Communicator::CollectiveWait>> waits;
   double batch_cpu = 0, host = 0, explicit_sync = 0;
 
   StepTimes times() const;

@@ -31,7 +31,7 @@ class Pace {
   // Forgets past steps: call it when step times change.
   void reset() { ends_.clear(); }
 
-  // Whether enough steps have completed for a prediction.
+  // Returns whether enough steps have completed for a prediction.
   bool known() const { return ends_.size() >= kFewest; }
   // Predicted training time in ms at the end of `steps` steps, from the mean of recent steps.
   // Precondition: known().

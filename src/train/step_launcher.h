@@ -30,7 +30,7 @@ class StepLauncher {
 
   // Rank 0's training time, as last read back on all ranks.
   double rank_0_ms() const { return rank_0_ms_; }
-  // Whether any rank was told to stop, as last read back on all ranks.
+  // Returns whether any rank was told to stop, as last read back on all ranks.
   bool stop_requested() const { return stop_requested_; }
 
  private:

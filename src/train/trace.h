@@ -20,7 +20,8 @@ class Trace {
   // be written at `path`.
   Trace(std::string path, const RuntimeConfig& config, at::Device device, SpanLog& spans);
 
-  // Whether the trace begins or ends before step `step` (from 0); `last`: the run ends there.
+  // Returns whether the trace begins or ends before step `step` (from 0); `last`: the run ends
+  // there.
   bool changes_at(std::int64_t step, bool last) const;
   // Begins the trace, or ends it and writes the file. Waits for the device. If the file cannot be
   // written, the result says so, and nothing is thrown.

@@ -20,20 +20,19 @@ struct StepPlan {
   bool fake_quant = false;
   bool updates_all = true;  // also update rows with Update::every > 1
   std::int64_t stage = 0;   // see Decisions
-  const c10::Event* state_copied =
-      nullptr;  // event before which weights and optimizer state must not change
+  // Event before which weights and optimizer state must not change.
+  const c10::Event* state_copied = nullptr;
 };
 
 // Metrics of one step, equal on all ranks.
 struct StepMetrics {
   double loss = 0;       // mean over all micro-batches
   double grad_norm = 0;  // global, before clipping
-  bool skipped =
-      false;            // loss or gradient is not finite: weights and optimizer state are unchanged
-  double clock_ms = 0;  // rank 0's StepPlan::clock_ms
-  bool stop = false;    // whether a rank was told to stop before its gradients were reduced
-  std::optional<double>
-      loss_scale{};  // used for the step's gradients; nullopt without loss scaling
+  bool skipped = false;  // loss or gradient is not finite: weights and optimizer state unchanged
+  double clock_ms = 0;   // rank 0's StepPlan::clock_ms
+  bool stop = false;     // whether a rank was told to stop before its gradients were reduced
+  // Used for the step's gradients; nullopt without loss scaling.
+  std::optional<double> loss_scale{};
 
   // Converts the result of run(), copied to the CPU.
   static StepMetrics of(const at::Tensor& metrics);
