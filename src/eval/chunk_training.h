@@ -28,7 +28,7 @@ struct ChunkRows {
 struct RankRows {
   std::int64_t begin = 0;      // first token of this rank's range
   std::int64_t rows = 0;       // of this rank
-  std::int64_t most_rows = 0;  // maximum over ranks: all ranks run this many batches
+  std::int64_t most_rows = 0;  // maximum over ranks, for which all ranks run batches
 };
 // With S = ⌊tokens / length⌋ rows in chunk `chunk`: rows ⌊S·rank/W⌋ to ⌊S·(rank + 1)/W⌋.
 RankRows share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size);

@@ -118,8 +118,8 @@ class PhasedTtt {
   const at::Tensor tokens_;  // [predictions + 1] uint16 in host memory
   std::int64_t documents_, prefix_documents_;
   std::vector<DocumentBatch> batches_;  // in the order of scoring
-  std::vector<std::int64_t>
-      inputs_until_;  // cumulative work at the end of each batch, in input tokens per row
+  // Cumulative work at the end of each batch, in input tokens per row.
+  std::vector<std::int64_t> inputs_until_;
   std::vector<std::int64_t> boundaries_;
   std::vector<TttPhase> phases_;
   std::size_t phases_done_ = 0;

@@ -20,7 +20,7 @@ namespace tg {
 
 struct ForwardMode {
   bool auxiliary_losses = false;  // adds the losses of the multi-token heads
-  bool fp8 = false;               // computes the GEMMs that numerics.fp8 names in FP8
+  bool fp8 = false;               // uses FP8 for the GEMMs that numerics.fp8 names
   double scale = 1.0;             // multiplies the loss and every gradient
   std::int64_t lead = 0;     // first positions of each row that are context only, without a loss
   std::int64_t context = 0;  // of RoPE; see token_losses()
@@ -52,7 +52,8 @@ class Gpt {
   std::int64_t stage() const { return static_cast<std::int64_t>(stage_); }
   const Pass& pass() const { return plan_.pass(stage()); }
 
-  // QAT: rounds matrices to the quantizer's levels. Call cast_weights() afterwards.
+  // QAT: sets whether matrices are rounded to the quantizer's levels. Call cast_weights()
+  // afterwards.
   void set_fake_quant(bool on);
   // Casts the parameters into the copies that GEMMs read; call it after each parameter update.
   void cast_weights() { weights_.cast(); }

@@ -1,7 +1,7 @@
 #pragma once
 // The operations that a recipe's flow (Plan::flow) composes. Each computes a part of a layer call
-// with the fastest kernels; FP8, adapters, caches, scored positions and observers are handled here,
-// so that a flow reads like its formula.
+// with the kernels chosen for it; FP8, adapters, caches, scored positions and observers are handled
+// here, so that a flow reads like its formula.
 #include <ATen/ATen.h>
 
 #include "model/attention.h"

@@ -53,9 +53,9 @@ struct StepRecord {
 };
 
 // Times the phases of steps and names them for profilers. TRAINING_TIMING_BREAKDOWN=events records
-// events in the compute stream, without overhead; =1 synchronizes the device before and after each
-// phase and reads the host's clock, as the reference implementation does; =0 measures nothing. On a
-// CPU, all times are the host's.
+// events in the compute stream, without synchronizing; =1 synchronizes the device before and after
+// each phase and reads the host's clock, as the reference implementation does; =0 measures nothing.
+// On a CPU, all times are the host's.
 class PhaseRecorder {
  public:
   class Scope {
