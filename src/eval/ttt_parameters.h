@@ -12,7 +12,7 @@
 
 namespace tg {
 
-// Parameters that test-time training updates: every exported parameter except those of the first
+// Parameters that test-time training updates: every exported parameter except in the first
 // `frozen_blocks` blocks, whose matrices are slices of the banks.
 class TttParameters {
  public:

@@ -43,8 +43,8 @@ std::int64_t usable(const Memory& memory) {
 }
 
 void bound_allocator(std::int64_t bytes) {
-  const auto fraction = static_cast<double>(bytes) / static_cast<double>(measure().total);
-  allocator::setMemoryFraction(std::clamp(fraction, 0.0, 1.0), c10::cuda::current_device());
+  const auto memory_fraction = static_cast<double>(bytes) / static_cast<double>(measure().total);
+  allocator::setMemoryFraction(std::clamp(memory_fraction, 0.0, 1.0), c10::cuda::current_device());
 }
 
 }  // namespace
