@@ -14,10 +14,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/ending.h"
 #include "base/error.h"
 #include "base/error_file.h"
 #include "base/escaped.h"
+#include "base/process_exit.h"
 
 namespace tg {
 namespace {
@@ -147,7 +147,7 @@ void error_line(int exit_code, std::string_view what) {
       fmt::format("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, as_line(what));
   state.err->info(line);
   write_error_file(exit_code, line);
-  tell_ending({exit_code, step < 0 ? std::nullopt : std::optional(step), std::string(what)});
+  notify_exit({exit_code, step < 0 ? std::nullopt : std::optional(step), std::string(what)});
 }
 
 void progress_line(std::string_view text) {

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <thread>
 
-#include "base/ending.h"
 #include "base/error_file.h"
 #include "base/exhausted.h"
 #include "base/first_line.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "base/remove_on_exit.h"
 
 namespace tg {

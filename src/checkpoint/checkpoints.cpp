@@ -16,12 +16,12 @@ namespace {
 
 // Returns the manifest that all checkpoints of the run share, without step, model and files.
 Manifest manifest_of(const Settings& settings, const Machine& machine, int world_size,
-                     const FrozenTexts& data) {
-  auto frozen = frozen_settings(settings_as_computed(settings, machine), world_size);
-  frozen.insert(data.begin(), data.end());
+                     const FixedTexts& data) {
+  auto fixed = fixed_settings(settings_as_computed(settings, machine), world_size);
+  fixed.insert(data.begin(), data.end());
   return {.world_size = world_size,
           .program = program_line(),
-          .settings = std::move(frozen),
+          .settings = std::move(fixed),
           .files = {}};
 }
 
@@ -29,7 +29,7 @@ Manifest manifest_of(const Settings& settings, const Machine& machine, int world
 
 Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
                          Communicator& communicator, const Store& store,
-                         const std::string& output_dir, const FrozenTexts& data,
+                         const std::string& output_dir, const FixedTexts& data,
                          std::string how_to_go_on, Report& report)
     : settings_(settings),
       communicator_(communicator),

@@ -9,7 +9,7 @@
 #include "checkpoint/run_end.h"
 #include "checkpoint/saved_state.h"
 #include "comm/communicator.h"
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 #include "config/settings.h"
 #include "process/machine.h"
 #include "run_log/report.h"
@@ -22,7 +22,7 @@ class Checkpoints {
   // `data`: data_identity(). `how_to_go_on`: advice to the user after a stop, such as "start the
   // same command again".
   Checkpoints(const Settings& settings, const Machine& machine, Communicator& communicator,
-              const Store& store, const std::string& output_dir, const FrozenTexts& data,
+              const Store& store, const std::string& output_dir, const FixedTexts& data,
               std::string how_to_go_on, Report& report);
 
   // Called before the clock starts, at `elapsed_ms` of training time: allocates host memory if

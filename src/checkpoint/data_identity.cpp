@@ -7,8 +7,8 @@
 
 namespace tg {
 
-FrozenTexts data_identity(const DataConfig& data, const TokenSource& training) {
-  FrozenTexts identity{{kTrainingData, training.identity()}};
+FixedTexts data_identity(const DataConfig& data, const TokenSource& training) {
+  FixedTexts identity{{kTrainingData, training.identity()}};
   if (data.tokenizer_path.empty()) return identity;
   const auto bytes = read_tokenizer_file(data.tokenizer_path);
   Xxh3 digest;

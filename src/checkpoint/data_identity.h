@@ -1,6 +1,6 @@
 #pragma once
 // Identity of a run's data by content, independent of its path.
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 #include "data/token_source.h"
 
 namespace tg {
@@ -9,8 +9,8 @@ namespace tg {
 inline const std::string kTrainingData = "training data";
 
 // Returns the identity of the training data and, with TOKENIZER_PATH, of the tokenizer, in the form
-// of frozen_settings(), beside which a manifest stores it. Equal on every rank. Throws Error:
+// of fixed_settings(), beside which a manifest stores it. Equal on every rank. Throws Error:
 // missing_input, bad_data, io.
-FrozenTexts data_identity(const DataConfig& data, const TokenSource& training);
+FixedTexts data_identity(const DataConfig& data, const TokenSource& training);
 
 }  // namespace tg

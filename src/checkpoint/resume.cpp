@@ -80,8 +80,8 @@ ComputeDtype dtype_of_auto(const ResumePoint& point) {
 // Returns the checkpoint's fixed settings, resolved. Older programs saved COMPUTE_DTYPE and FP8
 // unresolved: the tensors tell the former; nothing tells whether the machine supported FP8, so this
 // machine's value is assumed.
-FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
-                           const Settings& as_computed) {
+FixedTexts saved_settings(const ResumePoint& point, const Settings& settings,
+                          const Settings& as_computed) {
   auto saved = point.manifest.settings;
   if (saved.contains(kTrainingData)) return saved;
   const auto replace = [&](const char* name, const auto& was_set, const auto& computed) {
@@ -100,7 +100,7 @@ std::optional<Error> read(ResumePoint& point, const Settings& settings, const Ma
                           Communicator& ranks) {
   const PeerWatch::Work reading(ranks.watch(), "reading " + point.checkpoint);
   auto as_computed = settings_as_computed(settings, machine);
-  FrozenTexts saved;
+  FixedTexts saved;
   auto error = error_of([&] {
     point.manifest = read_manifest(point.checkpoint);
     saved = saved_settings(point, settings, as_computed);
@@ -246,8 +246,8 @@ void keep_schedule(const ResumePoint& point, RunConfig& run) {
           found->second);
 }
 
-void require_same_data(const ResumePoint& point, const DataConfig& data,
-                       const FrozenTexts& identity, std::optional<std::int64_t> train_tokens) {
+void require_same_data(const ResumePoint& point, const DataConfig& data, const FixedTexts& identity,
+                       std::optional<std::int64_t> train_tokens) {
   const auto& saved = point.manifest.settings;
   auto now = identity;
   if (!saved.contains(kTrainingData)) {

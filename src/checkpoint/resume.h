@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint_manifest.h"
 #include "checkpoint/saved_state.h"
 #include "comm/communicator.h"
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 #include "config/settings.h"
 #include "process/machine.h"
 #include "weights/named_tensors.h"
@@ -43,8 +43,8 @@ void keep_schedule(const ResumePoint& point, RunConfig& run);
 // Throws Error(config) unless the data are the checkpoint's. `identity`: data_identity().
 // `train_tokens`: number of training tokens, if known; checkpoints of older programs store this
 // number and the paths instead of an identity.
-void require_same_data(const ResumePoint& point, const DataConfig& data,
-                       const FrozenTexts& identity, std::optional<std::int64_t> train_tokens);
+void require_same_data(const ResumePoint& point, const DataConfig& data, const FixedTexts& identity,
+                       std::optional<std::int64_t> train_tokens);
 
 // Sets aside the later checkpoints of the run in OUTPUT_DIR, whose steps will be trained again, and
 // removes finished.json. Rank 0 calls it once the checkpoint is known to fit. Throws Error(io).

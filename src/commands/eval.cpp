@@ -170,7 +170,7 @@ class DocumentsFile {
 
   // Collective.
   void add(const std::string& score, const at::Tensor& nll_of_rank) {
-    const auto nll = of_all_ranks(nll_of_rank, communicator_);
+    const auto nll = merge_ranks(nll_of_rank, communicator_);
     if (communicator_.rank() != 0) return;
     const auto& bytes = validation_.bytes();
     const SplitTokens tokens(*splits_.val, nll.numel(), 0, bytes ? &*bytes : nullptr, {}, at::kCPU);
@@ -234,7 +234,7 @@ void eval_command(int argc, const char* const* argv) {
     state = state_files(model, options.state_dir, communicator.rank());
 
   const auto splits = open_validation(settings.data, static_cast<int>(settings.model.vocab_size),
-                                      text_making(machine, communicator));
+                                      tokenization_options(machine, communicator));
   auto validation = make_validation(settings, splits, machine, communicator);
   const auto tokenizer = describe(splits.vocabulary, validation);
   if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);

@@ -17,30 +17,30 @@ namespace {
 
 using Table = std::vector<std::vector<std::string>>;
 
-std::string attention_text(const Visit& visit, bool documents) {
-  if (!visit.attends) return "nothing";
-  auto text = visit.window > 0 ? fmt::format("the last {} tokens", visit.window)
-                               : std::string("all tokens before");
+std::string attention_text(const LayerCall& call, bool documents) {
+  if (!call.attends) return "nothing";
+  auto text = call.window > 0 ? fmt::format("the last {} tokens", call.window)
+                              : std::string("all tokens before");
   if (documents) text += " in its segment";
-  if (visit.exclusive) text += ", exclusive";
-  if (visit.value_scale) text += ", value embedding";
+  if (call.exclusive) text += ", exclusive";
+  if (call.value_scale) text += ", value embedding";
   return text;
 }
 
-std::string visits_text(const Pass& pass, bool documents) {
-  Table rows{{"visit", "block", "lanes", "skip from visit", "attention sees"}};
+std::string calls_text(const Pass& pass, bool documents) {
+  Table rows{{"call", "block", "lanes", "skip from call", "attention sees"}};
   std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // call index by slot
   std::int64_t previous = 0;
-  for (const auto& visit : pass.visits) {
-    if (visit.keep_input) kept[static_cast<std::size_t>(*visit.keep_input)] = previous;
-    const auto& skip = visit.skip;
+  for (const auto& call : pass.calls) {
+    if (call.keep_input) kept[static_cast<std::size_t>(*call.keep_input)] = previous;
+    const auto& skip = call.skip;
     std::string from = "-";
     if (skip.weights)
       from = fmt::format("{}{}", skip.slot ? kept[static_cast<std::size_t>(*skip.slot)] : previous,
                          skip.gates ? ", gated" : "");
-    rows.push_back({fmt::to_string(visit.index), fmt::to_string(visit.block),
-                    visit.lanes.residual ? "two" : "one", from, attention_text(visit, documents)});
-    previous = visit.index;
+    rows.push_back({fmt::to_string(call.index), fmt::to_string(call.block),
+                    call.lanes.residual ? "two" : "one", from, attention_text(call, documents)});
+    previous = call.index;
   }
   return table_text(rows, /*left=*/rows[0].size());
 }
@@ -113,8 +113,8 @@ std::string plan_text(const Settings& settings) {
   const bool documents = mode::segments_attention(settings);
   if (documents) text += segments_text(settings);
   for (const auto& stage : spec.plan.stages)
-    text += fmt::format("\n{}: {} visits\n\n{}", stage_title(stage), stage.pass.visits.size(),
-                        visits_text(stage.pass, documents));
+    text += fmt::format("\n{}: {} calls\n\n{}", stage_title(stage), stage.pass.calls.size(),
+                        calls_text(stage.pass, documents));
   return text + "\n" + parameters_text(spec, settings);
 }
 

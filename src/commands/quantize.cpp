@@ -71,7 +71,7 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
   Communicator alone;
   require_unquantized(choose_model(settings, alone));
   const auto splits = open_training(settings.data, static_cast<int>(settings.model.vocab_size),
-                                    text_making(machine, alone));
+                                    tokenization_options(machine, alone));
   ModelParts weights(settings, machine, alone, ModelUse::inference);
   const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
   auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);

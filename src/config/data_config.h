@@ -40,7 +40,7 @@ struct DataConfig {
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
          "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
     line("caseops_enabled", s.caseops_enabled, anything,
-         role::frozen.only(RecipeChoice::last_record)
+         role::fixed.only(RecipeChoice::last_record)
              .ineffective_if(mode::caseops_without_tokenizer,
                              "has no effect without TOKENIZER_PATH"),
          "CaseOps: capitals become operators before small letters, in shards and wherever the "
@@ -53,25 +53,25 @@ struct DataConfig {
          "key of the text in the objects of .jsonl and .json");
     line("run_id", s.run_id, anything, role::free.of_rank().common(),
          "name of the run; empty: a random UUID, shared by all ranks");
-    line("seed", s.seed, at_least(0), role::frozen.common(),
+    line("seed", s.seed, at_least(0), role::fixed.common(),
          "seed of initial weights and of everything drawn later");
     line(
-        "loader_order", s.loader_order, anything, role::frozen,
+        "loader_order", s.loader_order, anything, role::fixed,
         "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is one "
         "row; aligned: each row begins with a document and is filled with whole documents");
     line("bos_id", s.bos_id, within(0, most_parts - 1),
-         role::frozen_if(mode::reads_documents)
+         role::fixed_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_bos_id,
                              "has no effect without LOADER_ORDER=documents or aligned, "
                              "DOCUMENT_ATTENTION=1, SMEAR=gated, PHASED_TTT_ENABLED=1 or "
                              "DATA_PATH=synthetic:documents"),
          "token that begins a document; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
-    line("document_attention", s.document_attention, anything, role::frozen,
+    line("document_attention", s.document_attention, anything, role::fixed,
          "attention never crosses the beginning of a document, in training, scores and samples; "
          "auto: 1 with LOADER_ORDER=documents and aligned, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
-         role::frozen_if(mode::limits_segments)
+         role::fixed_if(mode::limits_segments)
              .ineffective_if(mode::limits_no_segments,
                              "has no effect without DOCUMENT_ATTENTION=1 or LOADER_ORDER=aligned"),
          "longest segment that DOCUMENT_ATTENTION leaves of a document, and longest piece of one "

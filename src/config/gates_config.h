@@ -21,32 +21,32 @@ struct GatesConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("smear", s.smear, anything, role::frozen,
+    line("smear", s.smear, anything, role::fixed,
          "mixes the previous token's embedding into each token's: channels, by a learned weight "
          "of each channel; gated, by a gate that reads its first GATE_WINDOW channels, within a "
          "document");
     line("skip_gates_enabled", s.skip_gates_enabled, anything,
-         role::frozen.only(RecipeChoice::last_record)
+         role::fixed.only(RecipeChoice::last_record)
              .ineffective_if(mode::has_no_skips, "has no effect with UNET_SKIPS=0"),
          "gates that blend the residual stream and its skip, channel by channel");
-    line("head_gate", s.head_gate, anything, role::frozen,
+    line("head_gate", s.head_gate, anything, role::fixed,
          "gate on the output of each attention head: full, of all channels of attention's input; "
          "biased, with a bias too; sparse, of its first GATE_WINDOW channels; output, of "
          "GATE_WINDOW channels of ATTN_OUT_GATE_SRC, between 0 and 2");
     line("sparse_attn_gate_init_std", s.sparse_attn_gate_init_std, at_least(0),
-         role::frozen_if(mode::has_sparse_gate),
+         role::fixed_if(mode::has_sparse_gate),
          "standard deviation of the initial weights of HEAD_GATE=sparse");
     line("sparse_attn_gate_scale", s.sparse_attn_gate_scale, within(-1000, 1000),
-         role::frozen_if(mode::has_sparse_gate), "factor on the logits of HEAD_GATE=sparse");
+         role::fixed_if(mode::has_sparse_gate), "factor on the logits of HEAD_GATE=sparse");
     line("gated_attn_init_std", s.gated_attn_init_std, at_least(0),
-         role::frozen_if(mode::has_full_gate).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_full_gate).only(RecipeChoice::last_record),
          "standard deviation of the initial weights of HEAD_GATE=full");
     line("attn_out_gate_src", s.attn_out_gate_src, anything,
-         role::frozen_if(mode::has_output_gate).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_output_gate).only(RecipeChoice::last_record),
          "channels that HEAD_GATE=output reads: attention's input (proj), or the queries before "
          "norm and RoPE (q)");
     line("gate_window", s.gate_window, within(1, most_channels),
-         role::frozen_if(mode::has_gate_window),
+         role::fixed_if(mode::has_gate_window),
          "first channels that SMEAR=gated, HEAD_GATE=sparse and HEAD_GATE=output read");
   }
 };

@@ -49,7 +49,7 @@ std::string text_of(const Entry& entry, bool is_setting) {
   return fmt::format("  --{}{}\n", flag_name(entry.member), env) + wrapped(entry.help, 6) +
          wrapped(fmt::format("takes {}; default {}{}", entry.expected,
                              entry.value.empty() ? "empty" : entry.value,
-                             is_setting && entry.role.is_frozen != role::never
+                             is_setting && entry.role.is_fixed != role::never
                                  ? "; fixed when a run resumes"
                                  : ""),
                  6);

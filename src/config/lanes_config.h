@@ -16,11 +16,11 @@ struct LanesConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("parallel_start_layer", s.parallel_start_layer, within(0, most_parts),
-         role::frozen.only(RecipeChoice::last_record),
+         role::fixed.only(RecipeChoice::last_record),
          "first block of the second half of a pass in which attention and MLP run side by side on "
          "two lanes of the residual stream; 0: none");
     line("parallel_final_lane", s.parallel_final_lane, anything,
-         role::frozen_if(mode::has_lanes).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_lanes).only(RecipeChoice::last_record),
          "what the head reads: the mean of the two lanes, or attention's or the MLP's alone");
   }
 };

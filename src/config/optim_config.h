@@ -41,61 +41,60 @@ struct OptimConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("embed_lr", s.embed_lr, at_least(0), role::frozen_if(mode::unties_embeddings),
+    line("embed_lr", s.embed_lr, at_least(0), role::fixed_if(mode::unties_embeddings),
          "learning rate of the embeddings, head untied");
-    line("head_lr", s.head_lr, at_least(0), role::frozen_if(mode::steps_heads),
+    line("head_lr", s.head_lr, at_least(0), role::fixed_if(mode::steps_heads),
          "learning rate of an untied head and of the heads of multi-token prediction");
-    line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::frozen_if(mode::ties_embeddings),
+    line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::fixed_if(mode::ties_embeddings),
          "learning rate of the embeddings, head tied");
     line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
-         role::frozen_if(mode::ties_embeddings),
+         role::fixed_if(mode::ties_embeddings),
          "standard deviation of a tied token embedding's initial values");
-    line("matrix_lr", s.matrix_lr, at_least(0), role::frozen.common(),
+    line("matrix_lr", s.matrix_lr, at_least(0), role::fixed.common(),
          "learning rate of the blocks' matrices (Muon)");
-    line("scalar_lr", s.scalar_lr, at_least(0), role::frozen,
+    line("scalar_lr", s.scalar_lr, at_least(0), role::fixed,
          "learning rate of scalars and projections (AdamW)");
-    line("muon_momentum", s.muon_momentum, fraction, role::frozen,
+    line("muon_momentum", s.muon_momentum, fraction, role::fixed,
          "Muon's momentum after its warm-up");
     line("muon_momentum_warmup_start", s.muon_momentum_warmup_start, fraction,
-         role::frozen_if(mode::changes_momentum),
+         role::fixed_if(mode::changes_momentum),
          "Muon's momentum at step 0, and at the end of its cool-down");
-    line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::frozen,
+    line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::fixed,
          "steps in which Muon's momentum rises to MUON_MOMENTUM; 0: none");
     line("muon_momentum_cooldown_steps", s.muon_momentum_cooldown_steps, at_least(0),
          role::free.only(RecipeChoice::speedrun_43),
          "last steps of ITERATIONS, in which Muon's momentum falls back to "
          "MUON_MOMENTUM_WARMUP_START");
-    line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::frozen,
+    line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::fixed,
          "Newton-Schulz iterations; polar_express has five at most");
-    line("muon_coefficients", s.muon_coefficients, anything, role::frozen,
+    line("muon_coefficients", s.muon_coefficients, anything, role::fixed,
          "coefficients of the Newton-Schulz iterations: quintic, equal in all; polar_express, "
          "different in each");
     line("muon_row_normalize", s.muon_row_normalize, anything,
-         role::frozen.only(RecipeChoice::last_record),
+         role::fixed.only(RecipeChoice::last_record),
          "Muon divides each row of its update by its norm before the Newton-Schulz iterations");
-    line("normuon", s.normuon, anything, role::frozen.only(RecipeChoice::speedrun_43),
+    line("normuon", s.normuon, anything, role::fixed.only(RecipeChoice::speedrun_43),
          "Muon divides its updates by the root of their second moments, kept by row or by column");
     line("muon_beta2", s.muon_beta2, fraction,
-         role::frozen_if(mode::keeps_second_moments)
+         role::fixed_if(mode::keeps_second_moments)
              .only(RecipeChoice::speedrun_43)
              .ineffective_if(mode::keeps_no_second_moments, "has no effect without NORMUON=1"),
          "decay of NORMUON's second moments");
-    line("muon_wd", s.muon_wd, at_least(0), role::frozen,
+    line("muon_wd", s.muon_wd, at_least(0), role::fixed,
          "weight decay of the blocks' matrices (Muon)");
-    line("cautious_wd", s.cautious_wd, anything, role::frozen.only(RecipeChoice::speedrun_43),
+    line("cautious_wd", s.cautious_wd, anything, role::fixed.only(RecipeChoice::speedrun_43),
          "Muon's weight decay is scaled by the squared learning rate, and left out where the "
          "update grows the weight");
-    line("adam_wd", s.adam_wd, at_least(0), role::frozen,
+    line("adam_wd", s.adam_wd, at_least(0), role::fixed,
          "weight decay of embeddings, scalars and projections (AdamW)");
-    line("embed_wd", s.embed_wd, at_least(0), role::frozen.only(RecipeChoice::last_record),
+    line("embed_wd", s.embed_wd, at_least(0), role::fixed.only(RecipeChoice::last_record),
          "weight decay of the embeddings alone; auto: ADAM_WD");
-    line("beta1", s.beta1, fraction, role::frozen, "decay of AdamW's first moment");
-    line("beta2", s.beta2, fraction, role::frozen, "decay of AdamW's second moment");
-    line("adam_eps", s.adam_eps, above(0), role::frozen,
-         "AdamW's epsilon, outside the square root");
-    line("adam_every", s.adam_every, at_least(1), role::frozen.only(RecipeChoice::speedrun_43),
+    line("beta1", s.beta1, fraction, role::fixed, "decay of AdamW's first moment");
+    line("beta2", s.beta2, fraction, role::fixed, "decay of AdamW's second moment");
+    line("adam_eps", s.adam_eps, above(0), role::fixed, "AdamW's epsilon, outside the square root");
+    line("adam_every", s.adam_every, at_least(1), role::fixed.only(RecipeChoice::speedrun_43),
          "steps between updates by AdamW and Adam, which take the sum of their gradients");
-    line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::frozen,
+    line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::fixed,
          "maximum norm of the gradient; 0: no clipping");
     line("lr_trace", s.lr_trace, anything, role::free.path(),
          "metrics.jsonl of a run whose steps and learning-rate scales are repeated, whatever the "
@@ -127,27 +126,27 @@ struct AveragingConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    line("ema_enabled", s.ema_enabled, anything, role::frozen_if(mode::averages_without_lawa),
+    line("ema_enabled", s.ema_enabled, anything, role::fixed_if(mode::averages_without_lawa),
          "exponential moving average of the weights (EMA)");
-    line("ema_decay", s.ema_decay, fraction, role::frozen_if(mode::updates_ema),
+    line("ema_decay", s.ema_decay, fraction, role::fixed_if(mode::updates_ema),
          "decay of EMA: weight of the old average at each step");
-    line("swa_enabled", s.swa_enabled, anything, role::frozen_if(mode::may_apply_swa),
+    line("swa_enabled", s.swa_enabled, anything, role::fixed_if(mode::may_apply_swa),
          "stochastic weight averaging (SWA): mean of late weights, where EMA and LAWA are off");
-    line("swa_every", s.swa_every, at_least(1), role::frozen_if(mode::applies_swa),
+    line("swa_every", s.swa_every, at_least(1), role::fixed_if(mode::applies_swa),
          "steps between SWA's samples");
-    line("lawa_enabled", s.lawa_enabled, anything, role::frozen,
+    line("lawa_enabled", s.lawa_enabled, anything, role::fixed,
          "latest weight averaging (LAWA): mean of the latest copies; takes precedence over EMA");
-    line("lawa_k", s.lawa_k, at_least(1), role::frozen_if(mode::averages_by_lawa),
+    line("lawa_k", s.lawa_k, at_least(1), role::fixed_if(mode::averages_by_lawa),
          "copies that LAWA keeps");
-    line("lawa_freq", s.lawa_freq, at_least(1), role::frozen_if(mode::averages_by_lawa),
+    line("lawa_freq", s.lawa_freq, at_least(1), role::fixed_if(mode::averages_by_lawa),
          "steps between LAWA's copies");
-    line("qat_enabled", s.qat_enabled, anything, role::frozen,
+    line("qat_enabled", s.qat_enabled, anything, role::fixed,
          "quantisation-aware training (QAT): round weights to six bits in training's forward "
          "passes");
     line("late_qat_threshold", s.late_qat_threshold, at_least(0),
-         role::frozen_if(mode::starts_without_qat),
+         role::fixed_if(mode::starts_without_qat),
          "learning-rate scale below which QAT starts by itself; 0: never");
-    line("control_tensor_name_patterns", s.control_tensor_name_patterns, anything, role::frozen,
+    line("control_tensor_name_patterns", s.control_tensor_name_patterns, anything, role::fixed,
          "substrings of parameter names: AdamW updates those parameters at SCALAR_LR, the artifact "
          "keeps them in floating point");
     line("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,

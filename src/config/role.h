@@ -34,7 +34,7 @@ class Role {
   }
 
  public:
-  Condition is_frozen;  // whether a resumed run must have the value of the checkpoint's run
+  Condition is_fixed;  // whether a resumed run must have the value of the checkpoint's run
   Scope scope = Scope::model;
   bool is_path = false;
   bool is_compatibility = false;  // accepted as the reference implementation accepts it
@@ -44,7 +44,7 @@ class Role {
   Ineffective ineffective = {};
 
   // No default: every setting says whether it is fixed on resume.
-  constexpr explicit Role(Condition frozen) : is_frozen(frozen) {}
+  constexpr explicit Role(Condition fixed) : is_fixed(fixed) {}
 
   constexpr Role of_run() const { return with(&Role::scope, Scope::run); }
   constexpr Role of_rank() const { return with(&Role::scope, Scope::rank); }
@@ -71,9 +71,9 @@ constexpr bool never(const Settings&) {
   return false;
 }
 
-inline constexpr Role frozen(always);
-// Frozen only where it has an effect.
-constexpr Role frozen_if(Condition has_effect) {
+inline constexpr Role fixed(always);
+// Fixed only where it has an effect.
+constexpr Role fixed_if(Condition has_effect) {
   return Role(has_effect);
 }
 inline constexpr Role free(never);

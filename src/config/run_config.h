@@ -44,7 +44,7 @@ struct RunConfig {
     line("iterations", s.iterations, at_least(0), role::free.common(),
          "optimizer steps, unless the clock ends the run");
     line("schedule_iterations", s.schedule_iterations, at_least(0),
-         role::frozen_if(mode::has_schedule_length)
+         role::fixed_if(mode::has_schedule_length)
              .ineffective_if(mode::follows_lr_trace,
                              "has no effect with LR_TRACE, which has the schedule"),
          "steps of the schedule of learning rate and batches, also where the run ends earlier or "
@@ -68,13 +68,13 @@ struct RunConfig {
         "of MIN_LR");
     line("warmup_steps", s.warmup_steps, at_least(0), role::free,
          "steps that run before the clock starts and are then undone");
-    line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::frozen.common(),
+    line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::fixed.common(),
          "tokens per step, all ranks together; 98304,393216@0.3,786432@5000: another number from a "
          "fraction of the run (below 1) or a step on");
     line("grad_accum_steps", s.grad_accum_steps, within(0, most_parts), role::free.common(),
          "micro-batches per rank and step; 0: 8 / world size, rounded up; auto: as many, each "
          "split into the fewest parts that fit in the GPU's memory");
-    line("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), role::frozen.common(),
+    line("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), role::fixed.common(),
          "tokens of a training sequence; changes as TRAIN_BATCH_TOKENS does");
     line("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row), role::free,
          "tokens of a sequence in the final evaluations; 0: as in training");

@@ -85,7 +85,7 @@ struct RuntimeConfig {
   static void visit(Self& s, const Line& line) {
     line("device", s.device, anything, role::free.of_run().common(),
          "where to train; auto: the GPU where there is one");
-    line("compute_dtype", s.compute_dtype, anything, role::frozen.common(),
+    line("compute_dtype", s.compute_dtype, anything, role::fixed.common(),
          "dtype of activations and GEMMs; auto: bf16 on CUDA, fp32 on the CPU; fp32 means "
          "everything; fp16 scales the loss");
     line("attention", s.attention, anything, role::free.of_run(),
@@ -97,7 +97,7 @@ struct RuntimeConfig {
          "graphs");
     line("pad_vocab", s.pad_vocab, anything, role::free,
          "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
-    line("fp8", s.fp8, anything, role::frozen.of_run().common(),
+    line("fp8", s.fp8, anything, role::fixed.of_run().common(),
          "compute these GEMMs of training in FP8, on a Hopper GPU; 1: all of them");
     line("activation_recompute", s.activation_recompute, anything, role::free,
          "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
@@ -144,7 +144,7 @@ struct RuntimeConfig {
         "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
     line("artifact", s.artifact, anything, role::free.of_run(),
          "quantised file written at the end");
-    line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
+    line("record_quirks", s.record_quirks, anything, role::fixed.compatibility(),
          "reproduce known bugs of the reference implementation, to compare losses with it");
     line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
          "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");

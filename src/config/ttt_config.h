@@ -26,7 +26,7 @@ struct TttConfig {
     line("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), role::free,
          "tokens of a chunk");
     line("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), role::free,
-         "first blocks that stay frozen");
+         "first blocks that stay fixed");
     line("ttt_momentum", s.ttt_momentum, fraction, role::free,
          "momentum of SGD, kept across chunks");
     line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free,

@@ -19,24 +19,24 @@ struct WindowsConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    const auto frozen =
-        role::frozen_if(mode::has_growing_windows)
+    const auto fixed =
+        role::fixed_if(mode::has_growing_windows)
             .only(RecipeChoice::speedrun_43)
             .ineffective_if(mode::has_fixed_windows, "has no effect without RECIPE=speedrun_43");
     const auto blocks = within(1, most_tokens_in_row);
-    line("window_block", s.window_block, within(1, most_tokens_in_row), frozen,
+    line("window_block", s.window_block, within(1, most_tokens_in_row), fixed,
          "tokens of a block, the unit of the other windows");
     line(
-        "short_window", s.short_window, blocks, frozen,
+        "short_window", s.short_window, blocks, fixed,
         "window of the short layers, in blocks: the tokens before a query that it sees, beside its "
         "own; 1,3@735,5@1470: another from a step or, below 1, from a fraction of the schedule on");
-    line("long_window", s.long_window, blocks, frozen,
+    line("long_window", s.long_window, blocks, fixed,
          "window of the long layers; changes as SHORT_WINDOW does");
-    line("final_long_window", s.final_long_window, within(0, most_tokens_in_row), frozen,
+    line("final_long_window", s.final_long_window, within(0, most_tokens_in_row), fixed,
          "window of the long layers in the evaluations after the last step; 0: as in training");
-    line("window_yarn", s.window_yarn, anything, frozen,
+    line("window_yarn", s.window_yarn, anything, fixed,
          "where the long window grows, RoPE's frequencies and attention's scale follow (YaRN)");
-    line("attention_scale", s.attention_scale, at_least(0), frozen,
+    line("attention_scale", s.attention_scale, at_least(0), fixed,
          "initial scale of attention's scores; 0: 1 / square root of a head's channels");
   }
 };

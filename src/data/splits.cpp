@@ -100,7 +100,7 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
 }
 
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size,
-                        const TextMaking& making, WantedSplits wanted) {
+                        const TokenizationOptions& making, WantedSplits wanted) {
   for (const std::string& file : files) require_regular(file);
   REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
           "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
@@ -114,7 +114,8 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
 
 // Opens everything but folders of shards.
 std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
-                                             const TextMaking& making, WantedSplits wanted) {
+                                             const TokenizationOptions& making,
+                                             WantedSplits wanted) {
   const bool synthetic = data.data_path.starts_with(synthetic_prefix);
   auto files = synthetic ? std::vector<std::string>() : text_files(data);
   if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, is_json_named))
@@ -146,7 +147,7 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, WantedSplits wan
   return {train, val, std::move(vocabulary)};
 }
 
-TokenSplits open(const DataConfig& data, int vocab_size, const TextMaking& making,
+TokenSplits open(const DataConfig& data, int vocab_size, const TokenizationOptions& making,
                  WantedSplits wanted) {
   if (auto splits = open_other_splits(data, vocab_size, making, wanted)) return *std::move(splits);
   return open_shards(data, vocab_size, wanted);
@@ -154,15 +155,17 @@ TokenSplits open(const DataConfig& data, int vocab_size, const TextMaking& makin
 
 }  // namespace
 
-TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making) {
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TokenizationOptions& making) {
   return open(data, vocab_size, making, {});
 }
 
-TokenSplits open_training(const DataConfig& data, int vocab_size, const TextMaking& making) {
+TokenSplits open_training(const DataConfig& data, int vocab_size,
+                          const TokenizationOptions& making) {
   return open(data, vocab_size, making, {.val = false});
 }
 
-TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making) {
+TokenSplits open_validation(const DataConfig& data, int vocab_size,
+                            const TokenizationOptions& making) {
   return open(data, vocab_size, making, {.train = false});
 }
 

@@ -23,7 +23,7 @@ struct TokenSplits {
 };
 
 // Options of the tokenization of text.
-struct TextMaking {
+struct TokenizationOptions {
   int threads = 1;
   OncePerHost once_per_host = once_alone;
 };
@@ -31,11 +31,14 @@ struct TextMaking {
 // Opens both splits. Throws Error(usage) for an unknown synthetic:…, Error(missing_input) if there
 // is no such file or no shards, Error(config) for text without TOKENIZER_PATH, Error(bad_data) for
 // an invalid shard or a file of another kind, and what read_vocabulary() throws.
-TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
+TokenSplits open_splits(const DataConfig& data, int vocab_size,
+                        const TokenizationOptions& making = {});
 // Opens the training split: a folder of shards needs no validation shards, and `val` is null; a
 // text needs no validation document.
-TokenSplits open_training(const DataConfig& data, int vocab_size, const TextMaking& making = {});
+TokenSplits open_training(const DataConfig& data, int vocab_size,
+                          const TokenizationOptions& making = {});
 // Opens the validation split: a folder of shards needs no training shards, and `train` is null.
-TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making = {});
+TokenSplits open_validation(const DataConfig& data, int vocab_size,
+                            const TokenizationOptions& making = {});
 
 }  // namespace tg

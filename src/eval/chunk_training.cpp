@@ -18,7 +18,7 @@ std::vector<std::vector<Window>> windows_of_chunks(std::int64_t predictions,
   return windows;
 }
 
-RankRows share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size) {
+RankRows rank_rows(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size) {
   const auto begin = chunk * rows.chunk_tokens;
   const auto count = (std::min(begin + rows.chunk_tokens, rows.predictions) - begin) / rows.length;
   const auto first_of = [&](std::int64_t r) { return count * r / world_size; };
@@ -40,7 +40,7 @@ namespace {
 // chunk.
 StepRows next_rows(const ChunkTraining& training, std::int64_t chunk, std::int64_t done, int rank,
                    int sharing) {
-  const auto range = share_of_chunk(training.rows, chunk, rank, sharing);
+  const auto range = rank_rows(training.rows, chunk, rank, sharing);
   const auto rows = std::clamp<std::int64_t>(range.rows - done, 0, training.batch_rows);
   return {.begin = range.begin + done * training.rows.length, .rows = rows, .count = rows};
 }
@@ -59,7 +59,7 @@ void train_on_chunk(std::int64_t chunk, double lr, const ChunkTraining& training
     return rows;
   };
   const int sharing = training.per_rank ? world : 1;
-  const auto most = share_of_chunk(training.rows, chunk, 0, sharing).most_rows;
+  const auto most = rank_rows(training.rows, chunk, 0, sharing).most_rows;
   for (std::int64_t epoch = 0; epoch < training.epochs; ++epoch) {
     for (std::int64_t done = 0; done < most; done += training.batch_rows) {
       std::int64_t means = 0;  // number of means that the gradient averages

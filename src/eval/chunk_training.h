@@ -31,7 +31,7 @@ struct RankRows {
   std::int64_t most_rows = 0;  // maximum over ranks, for which all ranks run batches
 };
 // With S = ⌊tokens / length⌋ rows in chunk `chunk`: rows ⌊S·rank/W⌋ to ⌊S·(rank + 1)/W⌋.
-RankRows share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size);
+RankRows rank_rows(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size);
 
 // Cosine over chunks: lr·(1 + cos(π·chunk/(chunks − 1)))/2.
 double chunk_lr(double lr, std::int64_t chunk, std::int64_t chunks);

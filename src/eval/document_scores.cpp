@@ -46,7 +46,7 @@ std::string json_line(const std::string& score, const DocumentScore& document) {
   return line.dump();
 }
 
-at::Tensor of_all_ranks(const at::Tensor& nll, Communicator& communicator) {
+at::Tensor merge_ranks(const at::Tensor& nll, Communicator& communicator) {
   auto sums = at::stack({nll.nan_to_num(0), nll.isnan().logical_not().to(nll.scalar_type())});
   communicator.sum(sums).wait();
   const auto host = sums.cpu();

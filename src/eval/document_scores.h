@@ -34,6 +34,6 @@ std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64
 std::string json_line(const std::string& score, const DocumentScore& document);
 
 // Merges the nll of all ranks, each of which has scored other positions; on the CPU. Collective.
-at::Tensor of_all_ranks(const at::Tensor& nll, Communicator& communicator);
+at::Tensor merge_ranks(const at::Tensor& nll, Communicator& communicator);
 
 }  // namespace tg

@@ -30,7 +30,7 @@ struct PhasedTttOptions {
   Metadata settings{};
   // Largest fraction of the time spent on saving between batches; a huge value saves after each
   // batch.
-  double saving_share = 0.02;
+  double saving_fraction = 0.02;
 };
 
 // Phased test-time training: scores the documents of the split in batches, chunk by chunk; after a

@@ -62,7 +62,7 @@ void PhasedTtt::begin_saving() {
   for (auto& slot : slots_) slot.keep_state();
   origin_ = origin();
   const auto bytes = bytes_of(state()) + (phases_.empty() ? 0 : bytes_of(weights_of(table_)));
-  pace_.emplace(options_.saving_share, bytes);
+  pace_.emplace(options_.saving_fraction, bytes);
   log_info("ttt_state: {} bytes:{}{} (saved between batches, removed at the end)",
            options_.state_files->pattern(), bytes, communicator_.world_size() > 1 ? " a rank" : "");
 }

@@ -34,8 +34,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
       mode_{.grad_scale = parameters_.grad_scale()},
       micro_step_(model, mode_, device, options.mode.graphs) {
   const auto length = options.windows.length;
-  const auto whole =
-      share_of_chunk(training_.rows, 0, communicator.rank(), communicator.world_size());
+  const auto whole = rank_rows(training_.rows, 0, communicator.rank(), communicator.world_size());
   batch_.inputs = at::zeros({std::min(options.config.ttt_batch_seqs, whole.rows), length},
                             at::TensorOptions(device).dtype(at::kLong));
   batch_.targets = at::zeros_like(batch_.inputs);
@@ -69,13 +68,13 @@ Score TestTimeTraining::run() {
       chunks_.size(), ttt.ttt_chunk_tokens, windows, options_.windows.stride, py_repr(ttt.ttt_lr),
       ttt.ttt_epochs, ttt.ttt_freeze_blocks);
   log_info("ttt_sliding:params unfrozen={} frozen={}", parameters_.unfrozen(),
-           parameters_.frozen());
+           parameters_.as_constants());
   model_.set_fake_quant(false);
   model_.cast_weights();
   parameters_.zero_gradients();
   for (std::int64_t chunk = 0; chunk < std::ssize(chunks_); ++chunk) {
-    scorer_.score(share_of_rank(chunks_[static_cast<std::size_t>(chunk)], communicator_.rank(),
-                                communicator_.world_size()),
+    scorer_.score(rank_range(chunks_[static_cast<std::size_t>(chunk)], communicator_.rank(),
+                             communicator_.world_size()),
                   sums_);
     const bool last = chunk + 1 == std::ssize(chunks_);
     if (!last) train_on(chunk);

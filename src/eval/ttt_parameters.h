@@ -27,7 +27,7 @@ class TttParameters {
   }
 
   std::int64_t unfrozen() const { return unfrozen_; }  // elements
-  std::int64_t frozen() const { return frozen_; }
+  std::int64_t as_constants() const { return frozen_; }
 
   // Zeroes the gradients, and allocates missing ones, so that all ranks sum the same tensors. Call
   // it also before the first backward pass.

@@ -126,7 +126,7 @@ Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const WindowOp
   model.set_fake_quant(false);
   model.cast_weights();
   const auto windows = sliding_windows(tokens.predictions(), options);
-  const auto own = share_of_rank(windows, communicator.rank(), communicator.world_size());
+  const auto own = rank_range(windows, communicator.rank(), communicator.world_size());
   ScoreSums sums(device);
   WindowScorer scorer(model, tokens, options.length, options.stride, device, mode, communicator);
   scorer.save_token_losses(nll);

@@ -24,7 +24,7 @@ std::vector<Window> sliding_windows(std::int64_t predictions, const WindowOption
   return windows;
 }
 
-std::span<const Window> share_of_rank(std::span<const Window> windows, int rank, int world_size) {
+std::span<const Window> rank_range(std::span<const Window> windows, int rank, int world_size) {
   const auto count = windows.size(), ranks = static_cast<std::size_t>(world_size);
   const auto first = count * static_cast<std::size_t>(rank) / ranks;
   const auto last = count * static_cast<std::size_t>(rank + 1) / ranks;

@@ -30,7 +30,7 @@ struct WindowOptions {
 std::vector<Window> sliding_windows(std::int64_t predictions, const WindowOptions& options);
 
 // The range of rank `rank`: items ⌊n·rank/W⌋ to ⌊n·(rank + 1)/W⌋.
-std::span<const Window> share_of_rank(std::span<const Window> windows, int rank, int world_size);
+std::span<const Window> rank_range(std::span<const Window> windows, int rank, int world_size);
 
 // A batch: consecutive windows, one stride apart, that score the same positions.
 struct WindowBatch {

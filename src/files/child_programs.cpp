@@ -175,8 +175,8 @@ class Child {
   ChildOutput take(ExitCode failure) {
     const int status = process_.wait();
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0, failure, "{}: {} failed ({}){}",
-            program_.name, program_.arguments[0], how_it_ended(status), last_words());
-    return {output_.content(), last_words()};
+            program_.name, program_.arguments[0], how_it_ended(status), stderr_tail());
+    return {output_.content(), stderr_tail()};
   }
 
  private:
@@ -184,7 +184,7 @@ class Child {
     return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                : fmt::format("exit status {}", WEXITSTATUS(status));
   }
-  std::string last_words() const {
+  std::string stderr_tail() const {
     std::string words = errors_.content();
     std::replace(words.begin(), words.end(), '\n', ' ');
     const auto first = words.find_first_not_of(' '), last = words.find_last_not_of(' ');
@@ -200,7 +200,7 @@ class Child {
 
 }  // namespace
 
-std::vector<ChildOutput> run_side_by_side(const std::vector<ChildProgram>& programs,
+std::vector<ChildOutput> run_concurrently(const std::vector<ChildProgram>& programs,
                                           std::chrono::seconds limit, ExitCode failure) {
   const auto end = Clock::now() + limit;
   std::list<Child> children;

@@ -20,8 +20,8 @@ struct ChildProgram {
 };
 
 struct ChildOutput {
-  std::string bytes;       // standard output
-  std::string last_words;  // ": " and the end of standard error, for error messages; empty: none
+  std::string bytes;        // standard output
+  std::string stderr_tail;  // ": " and the end of standard error, for error messages; empty: none
 };
 
 // Runs all programs concurrently, without a shell, and returns the output of each. Standard input,
@@ -31,7 +31,7 @@ struct ChildOutput {
 // Error(failure), with the child's last words, if a child exits with a nonzero status or by a
 // signal, or runs longer than `limit`. A program may exit with 0 although it failed: the caller
 // checks its output.
-std::vector<ChildOutput> run_side_by_side(const std::vector<ChildProgram>& programs,
+std::vector<ChildOutput> run_concurrently(const std::vector<ChildProgram>& programs,
                                           std::chrono::seconds limit, ExitCode failure);
 
 }  // namespace tg

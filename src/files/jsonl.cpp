@@ -41,8 +41,8 @@ void JsonLines::write(const nlohmann::json& value) {
   file_.write(json_text(value, -1) + "\n");
 }
 
-bool truncate_behind(const std::string& path,
-                     const std::function<bool(const nlohmann::json&)>& is_last) {
+bool truncate_after(const std::string& path,
+                    const std::function<bool(const nlohmann::json&)>& is_last) {
   std::ifstream file(path);
   std::int64_t read = 0, end = -1;
   for (std::string line; std::getline(file, line) && !file.eof();) {

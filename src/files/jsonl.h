@@ -28,7 +28,7 @@ class JsonLines {
 
 // Truncates a JSON Lines file after the last line for which `is_last` is true. Returns whether
 // there is one; otherwise the file is unchanged. Throws Error(io).
-bool truncate_behind(const std::string& path,
-                     const std::function<bool(const nlohmann::json&)>& is_last);
+bool truncate_after(const std::string& path,
+                    const std::function<bool(const nlohmann::json&)>& is_last);
 
 }  // namespace tg

@@ -74,7 +74,7 @@ std::vector<ChildOutput> run(const std::vector<ChildProgram>& programs, ExitCode
     given.push_back(program);
     bytes += program.max_output;
   }
-  auto found = run_side_by_side(given, time_limit(bytes), failure);
+  auto found = run_concurrently(given, time_limit(bytes), failure);
   std::vector<ChildOutput> outputs(programs.size());
   auto next = found.begin();
   for (std::size_t i = 0; i < programs.size(); ++i)
@@ -108,7 +108,7 @@ std::vector<std::string> unpack(const std::vector<LrzipStream>& streams, ExitCod
   for (std::size_t i = 0; i < streams.size(); ++i) {
     REQUIRE(outputs[i].bytes.size() == streams[i].size, failure,
             "{}: expected {} bytes when unpacked, found {}{}", streams[i].name, streams[i].size,
-            outputs[i].bytes.size(), outputs[i].last_words);
+            outputs[i].bytes.size(), outputs[i].stderr_tail);
     contents.push_back(std::move(outputs[i].bytes));
   }
   return contents;

@@ -33,25 +33,25 @@ Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const Paramete
       padded_(sizes) {}
 
 // With scored positions, heads.q holds their queries only.
-at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
-                             const PassInputs& pass, const InputDotsPtr& delta) const {
-  const auto scored = pass.scored(visit);
+at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
+                             const PassInputs& pass, const AttentionDeltaPtr& delta) const {
+  const auto scored = pass.scored(call);
   const auto exclusive_v =
-      visit.exclusive ? pass.scored_rows(heads.exclusive_v, visit) : at::Tensor();
+      call.exclusive ? pass.scored_rows(heads.exclusive_v, call) : at::Tensor();
   if (!scored && pass.cache == nullptr)
     return causal_attention(heads.q, heads.k, heads.v,
                             {.channels = head_dim_,
                              .exclusive_v = exclusive_v,
                              .gate = gate,
                              .documents = pass.documents,
-                             .window = visit.window,
+                             .window = call.window,
                              .q_gradient = heads.q_gradient,
-                             .out_dots = delta});
+                             .delta_parts = delta});
   assert(!pass.documents);
   auto k = heads.k, v = heads.v;
   std::int64_t cached = 0, first = 0;
   if (pass.cache != nullptr) {
-    const auto& own = pass.cache->visits[static_cast<std::size_t>(visit.index)];
+    const auto& own = pass.cache->calls[static_cast<std::size_t>(call.index)];
     const auto length = k.size(1);
     cached = pass.cache->length;
     first = pass.cache->segment_begin;
@@ -61,13 +61,13 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGat
   }
   const auto end = cached + (scored ? scored->to : heads.k.size(1));
   const auto y = causal_attention_of_last(heads.q, k.slice(1, first, end), v.slice(1, first, end),
-                                          head_dim_, visit.window);
-  return visit.exclusive ? exclusive_attention(y, exclusive_v, gate) : gated_heads(y, gate);
+                                          head_dim_, call.window);
+  return call.exclusive ? exclusive_attention(y, exclusive_v, gate) : gated_heads(y, gate);
 }
 
-QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
-                            const PassInputs& pass) const {
-  const auto& block = plan_.block(visit);
+QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
+                            const at::Tensor& first_v, const PassInputs& pass) const {
+  const auto& block = plan_.block(call);
   return {.heads = heads_,
           .kv_heads = kv_heads_,
           .q_gain = pass.q_gain.defined() ? pass.q_gain : table_[block.q_gain],
@@ -102,13 +102,13 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
   return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
 
-HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
-                                    const at::Tensor& adapted,
+HeadGateInputs Attention::head_gate(const LayerCall& call, const NormedInput& n_btd,
+                                    const Weight& qkv, const at::Tensor& adapted,
                                     const HeadGateGradientPtr& n_gradient,
                                     const PassInputs& pass) const {
-  const auto& [gate, input, window, scale, range] = plan_.block(visit).head_gate;
+  const auto& [gate, input, window, scale, range] = plan_.block(call).head_gate;
   if (!gate.weight) return {};
-  const auto n = pass.scored(visit) ? pass.scored_rows(n_btd.rows(), visit) : n_btd;
+  const auto n = pass.scored(call) ? pass.scored_rows(n_btd.rows(), call) : n_btd;
   const auto weight = table_[gate.weight];
   HeadGateInputs gate_inputs{.bias = table_[gate.bias], .scale = scale, .range = range};
   if (input == HeadGate::Input::queries) {
@@ -122,40 +122,40 @@ HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd
   return gate_inputs;
 }
 
-Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
-                             const PassInputs& pass) const {
-  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(visit, {}, {}, pass), pass.rope);
+Kernel Attention::choose_qkv(const LayerCall& call, const BlockWeights& weights,
+                             const at::Tensor& x, const PassInputs& pass) const {
+  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(call, {}, {}, pass), pass.rope);
 }
 
-NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel qkv) const {
-  const auto& gate = plan_.block(visit).head_gate;
+NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kernel qkv) const {
+  const auto& gate = plan_.block(call).head_gate;
   const bool gated = static_cast<bool>(gate.gate.weight);
   const bool gate_reads_all = gate.input == HeadGate::Input::queries || gate.window == 0;
-  if (pass.scored(visit) || (gated && gate_reads_all)) return NormedForm::written;
+  if (pass.scored(call) || (gated && gate_reads_all)) return NormedForm::materialized;
   // The gate cannot read e4m3 rows, and the quantized form has no row scale.
-  if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::written : NormedForm::in_fp8;
+  if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::materialized : NormedForm::quantized;
   // A value embedding's gradient is dv, without the row scale.
-  return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
-                                                     : NormedForm::written;
+  return qkv == Kernel::hopper && !call.value_scale ? NormedForm::deferred_scale
+                                                    : NormedForm::materialized;
 }
 
-Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_btd,
+Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n_btd,
                                      const BlockWeights& weights, at::Tensor values,
                                      const at::Tensor& first_v, const PassInputs& pass,
                                      Kernel qkv_kernel) const {
-  const auto& block = plan_.block(visit);
+  const auto& block = plan_.block(call);
   if (values.defined() && first_v.defined())
     values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
-  const auto qkv = inputs(visit, values, first_v, pass);
-  const auto scored = pass.scored(visit);
+  const auto qkv = inputs(call, values, first_v, pass);
+  const auto scored = pass.scored(call);
   LoraPass::Inner inner;
   at::Tensor adapted;  // the projection's output, if it has adapters
   Qkv heads;
   if (pass.loras != nullptr) {
-    inner = pass.loras->attention(visit, n_btd);
+    inner = pass.loras->attention(call, n_btd);
     const auto gate_gradient = std::make_shared<HeadGateGradient>();
     const auto projected = linear(with_gate_gradient(n_btd.rows(), gate_gradient), weights.qkv);
-    adapted = pass.loras->add_qkv(visit, projected, inner);
+    adapted = pass.loras->add_qkv(call, projected, inner);
     heads = qk_norm_rope(adapted, qkv, pass.rope);
     heads.gate_gradient = gate_gradient;
   } else if (scored) {
@@ -164,11 +164,11 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   } else {
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   }
-  const auto gate = head_gate(visit, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
-  const auto delta = gate.defined() ? nullptr : std::make_shared<InputDots>();
-  const auto y = attend(visit, heads, gate, pass, delta).flatten(2, 3);
-  pass.observe(Operand::qkv, visit.block, n_btd);
-  pass.observe(Operand::out, visit.block, y);
+  const auto gate = head_gate(call, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
+  const auto delta = gate.defined() ? nullptr : std::make_shared<AttentionDelta>();
+  const auto y = attend(call, heads, gate, pass, delta).flatten(2, 3);
+  pass.observe(Operand::qkv, call.block, n_btd);
+  pass.observe(Operand::out, call.block, y);
   return {y, heads.first_v, delta, inner};
 }
 

@@ -7,7 +7,7 @@
 #include "model/weights.h"
 #include "ops/attention/head_gate.h"
 #include "ops/attention/qk_norm_rope.h"
-#include "ops/norm/input_dots.h"
+#include "ops/norm/attention_delta.h"
 
 namespace tg {
 
@@ -20,22 +20,22 @@ class Attention {
   struct Output {
     at::Tensor y;             // [B, T, heads·hd], before the output projection
     at::Tensor first_v;       // values of the first layer call, for the next layer call
-    InputDotsPtr delta;       // for the backward pass of the output projection
+    AttentionDeltaPtr delta;  // for the backward pass of the output projection
     LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
   // n [B, T, D]: the normed input of the layer call. `values` [B, T, KV·hd]: its value embedding,
   // and first_v: the values of the first layer call; both may be undefined.
-  Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,
+  Output forward(const LayerCall& call, const NormedInput& n_btd, const BlockWeights& weights,
                  at::Tensor values, const at::Tensor& first_v, const PassInputs& pass,
                  Kernel qkv) const;
   // Kernel of the QKV projection of a layer call with rows like x [B, T, D], and the form in which
   // that kernel reads n.
-  Kernel choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
+  Kernel choose_qkv(const LayerCall& call, const BlockWeights& weights, const at::Tensor& x,
                     const PassInputs& pass) const;
-  NormedForm input(const Visit& visit, const PassInputs& pass, Kernel qkv) const;
+  NormedForm input(const LayerCall& call, const PassInputs& pass, Kernel qkv) const;
 
  private:
-  QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
+  QkvInputs inputs(const LayerCall& call, const at::Tensor& values, const at::Tensor& first_v,
                    const PassInputs& pass) const;
   // The first `count` query channels, before norm and RoPE: computed, or, if the projection has
   // adapters, sliced from its output `adapted` [B, T, q + k + v].
@@ -43,11 +43,11 @@ class Attention {
                            std::int64_t count) const;
   // Undefined if the block has no gate. `n_btd` as for forward(), `adapted` as for first_queries();
   // n_gradient: collects the gate's gradient for the QKV projection.
-  HeadGateInputs head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
+  HeadGateInputs head_gate(const LayerCall& call, const NormedInput& n_btd, const Weight& qkv,
                            const at::Tensor& adapted, const HeadGateGradientPtr& n_gradient,
                            const PassInputs& pass) const;
-  at::Tensor attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
-                    const PassInputs& pass, const InputDotsPtr& delta) const;
+  at::Tensor attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
+                    const PassInputs& pass, const AttentionDeltaPtr& delta) const;
 
   const Plan& plan_;
   const ParameterTable& table_;

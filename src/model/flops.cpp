@@ -15,11 +15,11 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
                        static_cast<double>(1 + plan.head.multi_token.size());
   // Twice the average number of keys per query: n, or 2w − w²/n with a window w.
   double keys = 0;
-  for (const auto& visit : pass.visits) {
+  for (const auto& call : pass.calls) {
     matrices += mlp_matrices;
-    if (!visit.attends) continue;
+    if (!call.attends) continue;
     matrices += attention_matrices;
-    const auto seen = visit.window > 0 ? std::min(visit.window, context) : context;
+    const auto seen = call.window > 0 ? std::min(call.window, context) : context;
     const double n = static_cast<double>(context), w = static_cast<double>(seen);
     keys += 2 * w - w * w / n;
   }

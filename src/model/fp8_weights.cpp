@@ -32,8 +32,8 @@ std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
 std::vector<std::string> gemm_names(const Plan& plan, const Fp8Parts& parts, bool has_head) {
   std::vector<std::string> names;
   for (const auto& kind : kinds_of(parts)) {
-    for (const auto& visit : plan.all_visits())
-      names.push_back(fmt::format("visits.{}.{}", visit.index, kind.name));
+    for (const auto& call : plan.all_calls())
+      names.push_back(fmt::format("calls.{}.{}", call.index, kind.name));
   }
   if (has_head) names.insert(names.end(), {"head", "head.scaled_input"});
   return names;
@@ -54,8 +54,8 @@ BlockWeights BlockWeights::of_block(const MatricesPlan& matrices, std::int64_t b
 Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
                        const Weight& head, const Logits& logits)
     : head_(head) {
-  for (const auto& visit : plan.all_visits())
-    visits_.push_back(banks.of_block(plan.matrices, visit.block));
+  for (const auto& call : plan.all_calls())
+    calls_.push_back(banks.of_block(plan.matrices, call.block));
   if (!numerics.fp8.any()) return;
   const bool has_head = plan.head.weight || logits.columns >= kMinFusedColumns;
   const auto gemms = gemm_names(plan, numerics.fp8, has_head);
@@ -77,9 +77,9 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks,
     if (!(enabled.*part)) break;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     banks_.push_back({(banks.*matrix).value, bank});
-    for (const auto& visit : plan.all_visits()) {
-      if (const auto place = (plan.matrices.*matrices).place(visit.block)) {
-        (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
+    for (const auto& call : plan.all_calls()) {
+      if (const auto place = (plan.matrices.*matrices).place(call.block)) {
+        (calls_[static_cast<std::size_t>(call.index)].*matrix).fp8 = {
             .value = bank.value[*place],
             .transposed = bank.transposed[*place],
             .scale = bank.scale[*place],
@@ -114,14 +114,14 @@ void Fp8Weights::add_head(std::int64_t gemm) {
 
 void Fp8Weights::inherit_scales(const Pass& from, const Pass& to) {
   if (!scales_.defined()) return;
-  const auto kinds = std::ssize(kinds_of({})), visits = std::ssize(visits_);
-  for (const auto& visit : to.visits) {
+  const auto kinds = std::ssize(kinds_of({})), calls = std::ssize(calls_);
+  for (const auto& call : to.calls) {
     const auto is_new =
-        std::ranges::find(from.visits, visit.index, &Visit::index) == from.visits.end();
-    const auto before = std::ranges::find(from.visits, visit.block, &Visit::block);
-    if (!is_new || before == from.visits.end()) continue;
+        std::ranges::find(from.calls, call.index, &LayerCall::index) == from.calls.end();
+    const auto before = std::ranges::find(from.calls, call.block, &LayerCall::block);
+    if (!is_new || before == from.calls.end()) continue;
     for (std::int64_t kind = 0; kind < kinds; ++kind)
-      scales_.copy(kind * visits + before->index, kind * visits + visit.index);
+      scales_.copy(kind * calls + before->index, kind * calls + call.index);
   }
 }
 

@@ -20,7 +20,9 @@ struct BlockWeights {
 
   // The matrices of one block, sliced from banks [matrices, …]; undefined where the block has none.
   BlockWeights of_block(const MatricesPlan& matrices, std::int64_t block) const;
-  BlockWeights frozen() const { return {qkv.frozen(), out.frozen(), up.frozen(), down.frozen()}; }
+  BlockWeights as_constants() const {
+    return {qkv.as_constants(), out.as_constants(), up.as_constants(), down.as_constants()};
+  }
 };
 
 // The weights of passes with FP8: the matrices in the compute dtype and FP8 copies of those that
@@ -43,8 +45,8 @@ class Fp8Weights {
 
   // Quantizes the current values of the matrices.
   void round();
-  const BlockWeights& block(const Visit& visit) const {
-    return visits_[static_cast<std::size_t>(visit.index)];
+  const BlockWeights& block(const LayerCall& call) const {
+    return calls_[static_cast<std::size_t>(call.index)];
   }
   const Weight& head() const { return head_; }
   Fp8Scales& scales() { return scales_; }
@@ -57,7 +59,7 @@ class Fp8Weights {
   void guess_head_scales(std::int64_t gemm, std::int64_t tokens, const Logits& logits);
   void add_head(std::int64_t gemm);
 
-  std::vector<BlockWeights> visits_;
+  std::vector<BlockWeights> calls_;
   Weight head_;
   Fp8Scales scales_;
   Fp8Parts parts_;

@@ -31,10 +31,10 @@ Gpt::Gpt(Plan plan, const ParameterTable& table, const Numerics& numerics)
       sizes_(compute_sizes(plan_.shape, numerics.padding)),
       table_(table),
       weights_(plan_, table_, numerics_),
-      trunk_(numerics_, sizes_, plan_, table_, weights_),
-      frozen_table_(table_.frozen()),
-      frozen_weights_(weights_.frozen()),
-      frozen_(numerics_, sizes_, plan_, frozen_table_, frozen_weights_) {}
+      backbone_(numerics_, sizes_, plan_, table_, weights_),
+      constant_table_(table_.as_constants()),
+      frozen_weights_(weights_.as_constants()),
+      frozen_(numerics_, sizes_, plan_, constant_table_, frozen_weights_) {}
 
 void Gpt::set_fake_quant(bool on) {
   weights_.set_fake_quant(on);
@@ -48,11 +48,11 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
                      .to(numerics_.compute)
                      .expand({batch, tokens, sizes_.dim});
   const bool fp8 = fp8_parts().any();
-  const auto visit = trunk_.choose_kernels(pass(), x, context, fp8);
-  const auto head = choose_linear_cross_entropy(x.flatten(0, 1), trunk_.head(sizes_.vocab, fp8),
+  const auto call = backbone_.choose_kernels(pass(), x, context, fp8);
+  const auto head = choose_linear_cross_entropy(x.flatten(0, 1), backbone_.head(sizes_.vocab, fp8),
                                                 plan_.head.softcap);
   return fmt::format("norm:{} qkv:{} out:{} mlp:{} head:{}", kernel_name(choose_residual_norm(x)),
-                     kernel_name(visit.qkv), kernel_name(visit.out), kernel_name(visit.mlp),
+                     kernel_name(call.qkv), kernel_name(call.out), kernel_name(call.mlp),
                      kernel_name(head));
 }
 
@@ -78,10 +78,10 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode, const std::optional<Documents>& documents) const {
-  auto states = trunk_.final_states(inputs_bt, pass(), {.fp8 = mode.fp8, .documents = documents},
-                                    mode.context);
+  auto states = backbone_.final_states(inputs_bt, pass(), {.fp8 = mode.fp8, .documents = documents},
+                                       mode.context);
   if (mode.lead > 0) states = states.rows().slice(1, mode.lead).contiguous();
-  auto loss = linear_cross_entropy(states.flat(), trunk_.head(sizes_.vocab, mode.fp8),
+  auto loss = linear_cross_entropy(states.flat(), backbone_.head(sizes_.vocab, mode.fp8),
                                    targets_bt.slice(1, mode.lead).flatten(),
                                    {.cap = plan_.head.softcap,
                                     .scale = mode.scale,
@@ -100,11 +100,11 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
                              const std::optional<Documents>& documents,
                              std::int64_t context) const {
   const at::NoGradGuard no_grad;
-  auto states = trunk_.final_states(
+  auto states = backbone_.final_states(
       inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents},
       context);
   if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
-  const auto z = linear(states, trunk_.head(sizes_.vocab)).flatten(0, 1);
+  const auto z = linear(states, backbone_.head(sizes_.vocab)).flatten(0, 1);
   return softcap_nll(z, targets_bs.flatten(), plan_.head.softcap, plan_.shape.vocab)
       .view(targets_bs.sizes());
 }
@@ -114,7 +114,7 @@ at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& ta
                                std::int64_t context) const {
   const double grad_scale = grad_scale_of(numerics_.compute, targets_bs.size(1));
   const auto loras =
-      std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, frozen_table_,
+      std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, constant_table_,
                                        sizes_, numerics_.compute, grad_scale);
   auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}, context).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
@@ -132,13 +132,13 @@ at::Tensor Gpt::softcapped(const at::Tensor& logits) const {
 at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
                        std::int64_t context) const {
   const at::NoGradGuard no_grad;
-  const auto states = trunk_.final_states(inputs_bt, pass(), {.only = only}, context);
-  return softcapped(linear(states, trunk_.head(sizes_.vocab)));
+  const auto states = backbone_.final_states(inputs_bt, pass(), {.only = only}, context);
+  return softcapped(linear(states, backbone_.head(sizes_.vocab)));
 }
 
 void Gpt::observe(const at::Tensor& inputs_bt, const OperandObserver& observer) const {
   const at::NoGradGuard no_grad;
-  trunk_.final_states(inputs_bt, pass(), {.observer = &observer});
+  backbone_.final_states(inputs_bt, pass(), {.observer = &observer});
 }
 
 DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context) const {
@@ -148,9 +148,9 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
     return at::empty({batch, capacity, plan_.shape.kv_heads, sizes_.head_dim},
                      options.requires_grad(false));
   };
-  cache.visits.resize(plan_.all_visits().size());
-  for (const auto& visit : this->pass().visits) {
-    if (visit.attends) cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
+  cache.calls.resize(plan_.all_calls().size());
+  for (const auto& call : this->pass().calls) {
+    if (call.attends) cache.calls[static_cast<std::size_t>(call.index)] = {empty(), empty()};
   }
   return cache;
 }
@@ -159,11 +159,11 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   const at::NoGradGuard no_grad;
   const auto count = ids_bn.size(1);
   assert(count > 0 && cache.length + count <= cache.capacity);
-  const auto states =
-      trunk_.final_states(ids_bn, pass(), {.only = Positions{count - 1, count}, .cache = &cache});
+  const auto states = backbone_.final_states(
+      ids_bn, pass(), {.only = Positions{count - 1, count}, .cache = &cache});
   cache.add(ids_bn);
   // Decoding is memory-bound: padding the table would cost more than it saves.
-  return softcapped(linear(states, trunk_.head(plan_.shape.vocab)).squeeze(1));
+  return softcapped(linear(states, backbone_.head(plan_.shape.vocab)).squeeze(1));
 }
 
 }  // namespace tg

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "config/settings.h"
+#include "model/backbone.h"
 #include "model/inference.h"
 #include "model/lora.h"
 #include "model/parameters.h"
 #include "model/plan.h"
-#include "model/trunk.h"
 #include "model/weights.h"
 
 namespace tg {
@@ -38,7 +38,7 @@ class Gpt {
 
   // Device and dtype of the matrices.
   at::TensorOptions parameter_options() const {
-    return frozen_table_[plan_.matrices.out.bank].options();
+    return constant_table_[plan_.matrices.out.bank].options();
   }
   std::int64_t vocab_size() const { return plan_.shape.vocab; }
   const Plan& plan() const { return plan_; }
@@ -124,11 +124,11 @@ class Gpt {
   const ComputeSizes sizes_;
   const ParameterTable& table_;
   WeightCopies weights_;
-  const Trunk trunk_;
+  const Backbone backbone_;
   // Views of the parameters as constants, without gradients.
-  const ParameterTable frozen_table_;
+  const ParameterTable constant_table_;
   WeightCopies frozen_weights_;
-  const Trunk frozen_;
+  const Backbone frozen_;
   std::size_t stage_ = plan_.stages.size() - 1;
 };
 

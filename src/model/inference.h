@@ -21,7 +21,7 @@ struct KvCache {
 
 // State of token-by-token decoding.
 struct DecodeCache {
-  std::vector<KvCache> visits{};
+  std::vector<KvCache> calls{};
   std::int64_t capacity = 0;       // tokens
   std::int64_t context = 0;        // tokens that attention spans; sets RoPE
   std::int64_t length = 0;         // tokens so far

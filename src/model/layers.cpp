@@ -8,19 +8,20 @@
 
 namespace tg {
 
-Layer::Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, const at::Tensor& x)
+Layer::Layer(const Layers& layers, const LayerCall& call, const PassInputs& pass,
+             const at::Tensor& x)
     : layers_(layers),
-      visit_(visit),
+      call_(call),
       pass_(pass),
-      weights_(layers.weights_.block(visit, pass.fp8)),
-      kernels_(layers.choose_kernels(visit, x, pass)) {}
+      weights_(layers.weights_.block(call, pass.fp8)),
+      kernels_(layers.choose_kernels(call, x, pass)) {}
 
 const BlockPlan& Layer::block() const {
-  return layers_.plan_.block(visit_);
+  return layers_.plan_.block(call_);
 }
 
 NormOptions Layer::norm(NormedForm form, const Weight& weight) const {
-  return {.scale = visit_.norm_scale,
+  return {.scale = call_.norm_scale,
           .channels = layers_.plan_.shape.dim,
           .form = form,
           .rounding = weight.fp8.input};
@@ -36,51 +37,51 @@ ResidualNorm Layer::norm_for_mlp(const MixTerms& terms, std::size_t keep) const 
 
 NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
   // Scored rows are sliced from materialized ones.
-  const auto mlp_input = pass_.scored(visit_) ? NormedForm::written : kernels_.mlp_input;
+  const auto mlp_input = pass_.scored(call_) ? NormedForm::materialized : kernels_.mlp_input;
   return lanes_norm(terms,
                     {norm(kernels_.attention_input, weights_.qkv), norm(mlp_input, weights_.up)});
 }
 
 Attention::Output Layer::attention(const NormedInput& n_btd, const at::Tensor& values,
                                    const at::Tensor& first_v) const {
-  return layers_.attention_.forward(visit_, n_btd, weights_, values, first_v, pass_, kernels_.qkv);
+  return layers_.attention_.forward(call_, n_btd, weights_, values, first_v, pass_, kernels_.qkv);
 }
 
 ResidualNorm Layer::add_attention(const at::Tensor& x_btd,
                                   const Attention::Output& attended) const {
   const auto x = scored(x_btd);
-  const bool adapts = pass_.loras != nullptr && pass_.loras->adapts_out(visit_);
-  const auto adapted = adapts ? pass_.loras->add_out(visit_, x.clone(), attended.inner) : x;
+  const bool adapts = pass_.loras != nullptr && pass_.loras->adapts_out(call_);
+  const auto adapted = adapts ? pass_.loras->add_out(call_, x.clone(), attended.inner) : x;
   return linear_residual_norm(attended.y, weights_.out, adapted,
                               norm(kernels_.mlp_input, weights_.up), attended.delta, kernels_.out);
 }
 
 MixTerm Layer::project(const Attention::Output& attended) const {
   auto projected = linear(attended.y, weights_.out);
-  if (pass_.loras != nullptr) projected = pass_.loras->add_out(visit_, projected, attended.inner);
+  if (pass_.loras != nullptr) projected = pass_.loras->add_out(call_, projected, attended.inner);
   return {.tensor = projected, .gradient_scaling = weights_.out.fp8.output_gradient};
 }
 
 MixTerm Layer::mlp(const NormedInput& n_btd) const {
   const auto negative_slope = layers_.plan_.negative_slope;
   if (pass_.observer != nullptr) {
-    pass_.observe(Operand::up, visit_.block, n_btd);
+    pass_.observe(Operand::up, call_.block, n_btd);
     const auto activation = leaky_relu_squared(linear(n_btd, weights_.up), negative_slope);
-    pass_.observe(Operand::down, visit_.block, activation);
+    pass_.observe(Operand::down, call_.block, activation);
     return {.tensor = linear(activation, weights_.down)};
   }
   const bool light = layers_.numerics_.recompute == ActivationRecompute::light;
   const auto y = tg::mlp(n_btd, weights_.up, weights_.down, negative_slope, light, kernels_.mlp);
-  return {.tensor = pass_.loras != nullptr ? pass_.loras->add_mlp(visit_, y, n_btd) : y,
+  return {.tensor = pass_.loras != nullptr ? pass_.loras->add_mlp(call_, y, n_btd) : y,
           .gradient_scaling = weights_.down.fp8.output_gradient};
 }
 
 at::Tensor Layer::scored(const at::Tensor& x) const {
-  return pass_.scored_rows(x, visit_).contiguous();
+  return pass_.scored_rows(x, call_).contiguous();
 }
 
 NormedInput Layer::scored(const NormedInput& n) const {
-  return pass_.scored(visit_) ? NormedInput(scored(n.rows())) : n;
+  return pass_.scored(call_) ? NormedInput(scored(n.rows())) : n;
 }
 
 Layers::Layers(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table,
@@ -100,19 +101,19 @@ bool Layers::recomputes_blocks() const {
   return numerics_.recompute == ActivationRecompute::block && at::GradMode::is_enabled();
 }
 
-VisitKernels Layers::choose_kernels(const Visit& visit, const at::Tensor& x,
+LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
                                     const PassInputs& pass) const {
-  const auto& weights = weights_.block(visit, pass.fp8);
+  const auto& weights = weights_.block(call, pass.fp8);
   const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
   const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
   const auto feeds = mlp_input(mlp);
-  if (!visit.attends) return {.mlp = mlp, .mlp_input = feeds};
-  const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
+  if (!call.attends) return {.mlp = mlp, .mlp_input = feeds};
+  const auto qkv = attention_.choose_qkv(call, weights, x, pass);
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
           .attention_input =
-              observed || adapted ? NormedForm::written : attention_.input(visit, pass, qkv),
+              observed || adapted ? NormedForm::materialized : attention_.input(call, pass, qkv),
           .mlp_input = feeds};
 }
 
@@ -121,10 +122,10 @@ at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt) 
   return embedding_lookup(table_[table], ids_bt).to(numerics_.compute);
 }
 
-at::Tensor Layers::visit_values(const Visit& visit, const at::Tensor& embedded) const {
-  if (!visit.value_scale) return {};
+at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded) const {
+  if (!call.value_scale) return {};
   const auto& plan = plan_.value_embedding;
-  const auto own = table_[visit.value_scale];
+  const auto own = table_[call.value_scale];
   const auto scale = plan.scale ? table_[plan.scale] * own : own;
   const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
   if (!plan.projection) {

@@ -16,7 +16,7 @@
 namespace tg {
 
 // Kernels of a layer call, and the forms in which its norms pass rows to them.
-struct VisitKernels {
+struct LayerKernels {
   Kernel qkv{}, out{}, mlp{};
   NormedForm attention_input{}, mlp_input{};
 };
@@ -29,9 +29,9 @@ class Layers;
 class Layer {
  public:
   // All arguments must outlive it. x [B, T, D]: like the rows of the layer call.
-  Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, const at::Tensor& x);
+  Layer(const Layers& layers, const LayerCall& call, const PassInputs& pass, const at::Tensor& x);
 
-  const Visit& visit() const { return visit_; }
+  const LayerCall& call() const { return call_; }
   const BlockPlan& block() const;
 
   // The sum of `terms` and its norm, for attention; `keep` as for residual_norm().
@@ -61,10 +61,10 @@ class Layer {
   NormOptions norm(NormedForm form, const Weight& weight) const;
 
   const Layers& layers_;
-  const Visit& visit_;
+  const LayerCall& call_;
   const PassInputs& pass_;
   const BlockWeights& weights_;
-  const VisitKernels kernels_;
+  const LayerKernels kernels_;
 };
 
 class Layers {
@@ -78,19 +78,19 @@ class Layers {
   const Plan& plan() const { return plan_; }
   at::Tensor operator[](ParameterId id) const { return table_[id]; }
   // Per-step coefficients of the residual stream.
-  const StreamWeights& stream_weights() const { return weights_.stream(); }
+  const ResidualCoefficients& residual_coefficients() const { return weights_.stream(); }
   // A parameter [..., MODEL_DIM], padded to the width of the activations.
   at::Tensor widened(const at::Tensor& parameter) const;
   // Returns whether the flow must wrap each layer call in recomputed().
   bool recomputes_blocks() const;
   // Kernels for a layer call with rows like x [B, T, D], for training if grad mode is enabled.
-  VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
+  LayerKernels choose_kernels(const LayerCall& call, const at::Tensor& x,
                               const PassInputs& pass) const;
   // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
   // if the table is none.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt) const;
   // The layer call's projection of the value embedding [B, T, KV·hd], or undefined.
-  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
+  at::Tensor call_values(const LayerCall& call, const at::Tensor& embedded) const;
   // Options of the final norm, whose output the head reads.
   NormOptions head_norm(const PassInputs& pass) const;
 

@@ -29,11 +29,11 @@ const char* list_of(LoraKind kind) {
 }
 
 // In the order of draws.
-constexpr LoraKind kVisitKinds[] = {LoraKind::queries, LoraKind::values, LoraKind::keys,
-                                    LoraKind::mlp, LoraKind::out};
+constexpr LoraKind kCallKinds[] = {LoraKind::queries, LoraKind::values, LoraKind::keys,
+                                   LoraKind::mlp, LoraKind::out};
 
-std::string name_of(LoraKind kind, std::size_t visit) {
-  return kind == LoraKind::head ? list_of(kind) : fmt::format("{}.{}", list_of(kind), visit);
+std::string name_of(LoraKind kind, std::size_t call) {
+  return kind == LoraKind::head ? list_of(kind) : fmt::format("{}.{}", list_of(kind), call);
 }
 
 std::int64_t width_of(LoraKind kind, const ModelShape& shape) {
@@ -74,7 +74,7 @@ LoraAdapters::LoraAdapters(const Gpt& model, const LoraOptions& options, std::in
   if (options.keys) attention.push_back(LoraKind::keys);
   if (options.out) attention.push_back(LoraKind::out);
   const std::vector<LoraKind> mlp(options.mlp ? 1 : 0, LoraKind::mlp);
-  visits_.resize(model.pass().visits.size(), {group_of(attention), group_of(mlp)});
+  calls_.resize(model.pass().calls.size(), {group_of(attention), group_of(mlp)});
 
   std::int64_t count = 0;
   const auto place = [&](std::vector<std::int64_t> shape) {
@@ -84,8 +84,8 @@ LoraAdapters::LoraAdapters(const Gpt& model, const LoraOptions& options, std::in
   };
   const auto for_each_group = [&](const auto& call) {
     call(head_, 0);
-    for (std::size_t i = 0; i < visits_.size(); ++i)
-      for (auto* group : {&visits_[i].attention, &visits_[i].mlp}) call(*group, i);
+    for (std::size_t i = 0; i < calls_.size(); ++i)
+      for (auto* group : {&calls_[i].attention, &calls_[i].mlp}) call(*group, i);
   };
   const auto& shape = model.plan().shape;
   for_each_group([&](LoraGroup& group, std::size_t) {
@@ -98,11 +98,11 @@ LoraAdapters::LoraAdapters(const Gpt& model, const LoraOptions& options, std::in
   });
 
   parameters_ = at::zeros({count}, model.parameter_options());
-  for_each_group([&](const LoraGroup& group, std::size_t visit) {
+  for_each_group([&](const LoraGroup& group, std::size_t call) {
     const auto a = group.a.view(parameters_);
     for (std::int64_t i = 0; i < std::ssize(group.adapters); ++i) {
       const auto& adapter = group.adapters[static_cast<std::size_t>(i)];
-      const auto name = name_of(adapter.kind, visit);
+      const auto name = name_of(adapter.kind, call);
       names_[name + ".A"] = a.narrow(1, i * rank_, rank_);
       names_[name + ".B"] = adapter.b.view(parameters_);
     }
@@ -122,8 +122,8 @@ void LoraAdapters::draw_a(at::Generator& generator) {
     a.copy_(at::empty(a.sizes(), at::kFloat).uniform_(-bound, bound, generator));
   };
   draw(name_of(LoraKind::head, 0));
-  for (const auto kind : kVisitKinds)
-    for (std::size_t visit = 0; visit < visits_.size(); ++visit) draw(name_of(kind, visit));
+  for (const auto kind : kCallKinds)
+    for (std::size_t call = 0; call < calls_.size(); ++call) draw(name_of(kind, call));
 }
 
 void LoraAdapters::zero_b() {

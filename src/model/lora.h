@@ -68,18 +68,18 @@ class LoraAdapters {
   at::Tensor named(const std::string& name) const { return names_.at(name); }
   const std::map<std::string, at::Tensor>& all_named() const { return names_; }
 
-  struct Visit {
+  struct LayerCall {
     LoraGroup attention, mlp;
   };
   // Groups of each layer call, in the stage's order.
-  const std::vector<Visit>& visits() const { return visits_; }
+  const std::vector<LayerCall>& calls() const { return calls_; }
   const LoraGroup& head() const { return head_; }
 
  private:
   std::int64_t rows_, rank_;
   double scale_;
   LoraGroup head_;
-  std::vector<Visit> visits_;
+  std::vector<LayerCall> calls_;
   std::int64_t a_count_ = 0;
   at::Tensor parameters_;
   std::map<std::string, at::Tensor> names_;

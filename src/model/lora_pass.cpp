@@ -9,10 +9,10 @@ namespace tg {
 namespace {
 
 // Scale of the output that the adapter adds to, [out] or [1]; undefined: 1.
-at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
+at::Tensor scale_of(LoraKind kind, const LayerCall& call, const Plan& plan,
                     const ParameterTable& table) {
-  const auto& block = plan.block(visit);
-  const bool first = visit.index == plan.all_visits().front().index;
+  const auto& block = plan.block(call);
+  const bool first = call.index == plan.all_calls().front().index;
   if (kind == LoraKind::values && block.value_mix.weights && !first)
     return own_value_weight(block.value_mix, table).view({1});
   if (kind == LoraKind::out) return table[block.attn_scale];
@@ -27,7 +27,7 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
                    at::ScalarType compute, double grad_scale)
     : shape_(plan.shape), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
   const at::NoGradGuard no_grad;
-  assert(adapters.visits().size() == stage.visits.size() && rows <= adapters.rows());
+  assert(adapters.calls().size() == stage.calls.size() && rows <= adapters.rows());
   const auto& leaf = adapters.parameters();
   const auto values = leaf.detach().to(compute);
   const auto rows_of = [&](const FlatPart& part, const at::Tensor& flat) {
@@ -50,12 +50,12 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
     return cast;
   };
   head_ = group(adapters.head(), [](LoraKind) { return at::Tensor(); });
-  visits_.resize(plan.all_visits().size());
-  for (std::size_t i = 0; i < stage.visits.size(); ++i) {
-    const auto& visit = stage.visits[i];
-    const auto& [attention, mlp] = adapters.visits()[i];
-    const auto scale = [&](LoraKind kind) { return scale_of(kind, visit, plan, table); };
-    visits_[static_cast<std::size_t>(visit.index)] = {group(attention, scale), group(mlp, scale)};
+  calls_.resize(plan.all_calls().size());
+  for (std::size_t i = 0; i < stage.calls.size(); ++i) {
+    const auto& call = stage.calls[i];
+    const auto& [attention, mlp] = adapters.calls()[i];
+    const auto scale = [&](LoraKind kind) { return scale_of(kind, call, plan, table); };
+    calls_[static_cast<std::size_t>(call.index)] = {group(attention, scale), group(mlp, scale)};
   }
 }
 
@@ -66,11 +66,11 @@ at::Tensor LoraPass::multiply_a(const Group& group, const NormedInput& x_btd) co
   const auto inner =
       batched_linear(x.size(-1) == width ? x : x.narrow(-1, 0, width), group.a, scale_);
   const auto& row_scale = x_btd.row_scale();
-  return row_scale.defined() ? NormedInput::scaled_by_row(inner, row_scale).rows() : inner;
+  return row_scale.defined() ? NormedInput::deferred_scale(inner, row_scale).rows() : inner;
 }
 
-LoraPass::Inner LoraPass::attention(const Visit& visit, const NormedInput& n_btd) const {
-  return multiply_a(groups(visit).attention, n_btd).split(rank_, -1);
+LoraPass::Inner LoraPass::attention(const LayerCall& call, const NormedInput& n_btd) const {
+  return multiply_a(groups(call).attention, n_btd).split(rank_, -1);
 }
 
 LoraPass::HeadsLayout LoraPass::heads_of(LoraKind kind) const {
@@ -100,8 +100,8 @@ at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& layout,
   return y + at::constant_pad_nd(padded.flatten(-2), {first, y.size(-1) - first - width});
 }
 
-at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
-  const auto& group = groups(visit).attention;
+at::Tensor LoraPass::add_qkv(const LayerCall& call, const at::Tensor& y, const Inner& inner) const {
+  const auto& group = groups(call).attention;
   auto sum = y;
   for (std::size_t i = 0; i < inner.size(); ++i) {
     const auto kind = group.kinds[i];
@@ -110,19 +110,18 @@ at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inne
   return sum;
 }
 
-bool LoraPass::adapts_out(const Visit& visit) const {
-  return groups(visit).attention.kinds.back() == LoraKind::out;
+bool LoraPass::adapts_out(const LayerCall& call) const {
+  return groups(call).attention.kinds.back() == LoraKind::out;
 }
 
-at::Tensor LoraPass::add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
-  return adapts_out(visit)
-             ? add_batched_linear(y, 0, inner.back(), groups(visit).attention.b.back())
-             : y;
+at::Tensor LoraPass::add_out(const LayerCall& call, const at::Tensor& y, const Inner& inner) const {
+  return adapts_out(call) ? add_batched_linear(y, 0, inner.back(), groups(call).attention.b.back())
+                          : y;
 }
 
-at::Tensor LoraPass::add_mlp(const Visit& visit, const at::Tensor& y,
+at::Tensor LoraPass::add_mlp(const LayerCall& call, const at::Tensor& y,
                              const NormedInput& x_btd) const {
-  const auto& group = groups(visit).mlp;
+  const auto& group = groups(call).mlp;
   return group.a.defined() ? add_batched_linear(y, 0, multiply_a(group, x_btd), group.b[0]) : y;
 }
 

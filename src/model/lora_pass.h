@@ -27,17 +27,17 @@ class LoraPass {
 
   // n·Aᵀ of attention's input n [B, T, D]: [B, T, rank] for each adapter.
   using Inner = std::vector<at::Tensor>;
-  Inner attention(const Visit& visit, const NormedInput& n_btd) const;
+  Inner attention(const LayerCall& call, const NormedInput& n_btd) const;
   // The add_ functions add adapter outputs to y and return it; y is overwritten, see
   // add_batched_linear().
   // add_qkv: y is the QKV projection [B, T, (heads + 2·KV)·hd].
-  at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
+  at::Tensor add_qkv(const LayerCall& call, const at::Tensor& y, const Inner& inner) const;
   // add_out: y is the output projection's result [B, T, D], or its residual input; returned as it
   // is if there is no such adapter.
-  bool adapts_out(const Visit& visit) const;
-  at::Tensor add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
+  bool adapts_out(const LayerCall& call) const;
+  at::Tensor add_out(const LayerCall& call, const at::Tensor& y, const Inner& inner) const;
   // add_mlp: y is the MLP's output for x, both [B, T, D].
-  at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const NormedInput& x_btd) const;
+  at::Tensor add_mlp(const LayerCall& call, const at::Tensor& y, const NormedInput& x_btd) const;
   // add_head: y is the logits [B, T, V] for the states x [B, T, D].
   at::Tensor add_head(const at::Tensor& y, const NormedInput& x_btd) const;
 
@@ -60,8 +60,8 @@ class LoraPass {
   at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& layout, const at::Tensor& inner,
                        const BatchedWeight& b) const;
   at::Tensor multiply_a(const Group& group, const NormedInput& x_btd) const;
-  const VisitGroups& groups(const Visit& visit) const {
-    return visits_[static_cast<std::size_t>(visit.index)];
+  const VisitGroups& groups(const LayerCall& call) const {
+    return calls_[static_cast<std::size_t>(call.index)];
   }
 
   const ModelShape& shape_;
@@ -69,7 +69,7 @@ class LoraPass {
   double scale_;
   std::int64_t rank_;
   Group head_;
-  std::vector<VisitGroups> visits_;  // by layer call index
+  std::vector<VisitGroups> calls_;  // by layer call index
 };
 
 }  // namespace tg

@@ -24,7 +24,7 @@ bool contains(const std::string& name, const std::string& pattern) {
 
 }  // namespace
 
-bool Update::has_settings_of(const Update& other) const {
+bool Update::differs_only_in_rate(const Update& other) const {
   auto rescaled = *this;
   rescaled.lr_multiplier = other.lr_multiplier;
   return rescaled == other;
@@ -102,7 +102,7 @@ std::int64_t ParameterTable::element_count() const {
   return count;
 }
 
-ParameterTable ParameterTable::frozen() const {
+ParameterTable ParameterTable::as_constants() const {
   auto constants = *this;
   for (auto& row : constants.rows_) row.value = row.value.detach();
   return constants;

@@ -30,7 +30,7 @@ struct Update {
   // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
   // Returns whether the updates differ at most in lr_multiplier.
-  bool has_settings_of(const Update& other) const;
+  bool differs_only_in_rate(const Update& other) const;
   bool operator==(const Update&) const = default;
 
   // Updates by AdamW, except muon.
@@ -131,7 +131,7 @@ class ParameterTable {
   // Names and values without gradients, sharing storage.
   NamedTensors named_values() const;
   // A copy whose values are detached views, sharing storage: none requires a gradient.
-  ParameterTable frozen() const;
+  ParameterTable as_constants() const;
 
   // Returns whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;

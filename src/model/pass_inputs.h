@@ -47,12 +47,12 @@ struct PassInputs {
   void observe(Operand operand, std::int64_t block, const Rows& rows) const {
     if (observer != nullptr) (*observer)(operand, block, NormedInput(rows).rows());
   }
-  std::optional<Positions> scored(const Visit& visit) const {
-    return visit.last ? only : std::nullopt;
+  std::optional<Positions> scored(const LayerCall& call) const {
+    return call.last ? only : std::nullopt;
   }
   // The scored rows of x [B, T, …].
-  at::Tensor scored_rows(const at::Tensor& x, const Visit& visit) const {
-    const auto positions = scored(visit);
+  at::Tensor scored_rows(const at::Tensor& x, const LayerCall& call) const {
+    const auto positions = scored(call);
     return positions ? x.narrow(1, positions->from, positions->count()) : x;
   }
 };

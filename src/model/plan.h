@@ -93,7 +93,7 @@ struct LaneMix {
 };
 
 // A layer call: one application of a block in a pass.
-struct Visit {
+struct LayerCall {
   std::int64_t index;  // index in the last stage, of its KV cache and its FP8 scales
   std::int64_t block;  // index of the block whose weights it uses
   double norm_scale;   // multiplies its normed inputs
@@ -117,7 +117,7 @@ struct Visit {
 
 // The layer calls of a pass, in order.
 struct Pass {
-  std::vector<Visit> visits{};
+  std::vector<LayerCall> calls{};
   std::int64_t slots = 0;  // number of slots for skips
   // Rotation per position of each pair of a head's rotated channels, in radians, [rope_dims / 2]
   // fp32 on the CPU; undefined: from the plan's rope_base.
@@ -176,11 +176,11 @@ struct Plan {
   std::vector<Stage> stages{};
   HeadPlan head;
 
-  const BlockPlan& block(const Visit& visit) const {
-    return blocks[static_cast<std::size_t>(visit.block)];
+  const BlockPlan& block(const LayerCall& call) const {
+    return blocks[static_cast<std::size_t>(call.block)];
   }
   // Every layer call of any stage, by index.
-  const std::vector<Visit>& all_visits() const { return stages.back().pass.visits; }
+  const std::vector<LayerCall>& all_calls() const { return stages.back().pass.calls; }
   const Pass& pass(std::int64_t stage) const {
     return stages[static_cast<std::size_t>(stage)].pass;
   }

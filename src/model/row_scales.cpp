@@ -38,12 +38,12 @@ at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table) {
 RowScales value_scales(const Plan& plan, const ParameterTable& table) {
   auto scales = output_scales(plan, table, &BlockPlan::value_scale);
   if (!scales.empty()) return scales;
-  const auto& visits = plan.all_visits();
-  const auto first = visits.front().block;
+  const auto& calls = plan.all_calls();
+  const auto first = calls.front().block;
   for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {
     const auto& [weights, blend] = plan.blocks[static_cast<std::size_t>(i)].value_mix;
     if (!weights) return {};
-    assert(i != first || std::ranges::count(visits, i, &Visit::block) == 1);
+    assert(i != first || std::ranges::count(calls, i, &LayerCall::block) == 1);
     if (blend) scales.offset = 1, scales.factor = -1;
     const auto& parameter = table[weights];
     if (i == first) {

@@ -32,7 +32,7 @@ WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const 
   fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, plan.head.softcap});
   for (const auto& head : plan.head.multi_token)
     mtp_heads_.push_back(make_head(table[head], sizes));
-  stream_ = StreamWeights(plan, table, sizes.dim);
+  stream_ = ResidualCoefficients(plan, table, sizes.dim);
   cast();
 }
 
@@ -135,16 +135,16 @@ void WeightCopies::collect_gradients() {
   stream_.collect_gradients();
 }
 
-WeightCopies WeightCopies::frozen() const {
+WeightCopies WeightCopies::as_constants() const {
   auto constants = *this;
   constants.copies_.clear();
   constants.gradient_slices_.clear();
   constants.gradient_buffers_.clear();
-  for (auto& block : constants.blocks_) block = block.frozen();
-  constants.head_ = head_.frozen();
+  for (auto& block : constants.blocks_) block = block.as_constants();
+  constants.head_ = head_.as_constants();
   constants.table_gradient_.reset();
-  for (auto& head : constants.mtp_heads_) head = head.frozen();
-  constants.stream_ = stream_.frozen();
+  for (auto& head : constants.mtp_heads_) head = head.as_constants();
+  constants.stream_ = stream_.as_constants();
   constants.fp8_ = {};
   return constants;
 }

@@ -8,8 +8,8 @@
 #include "model/numerics.h"
 #include "model/padded_copy.h"
 #include "model/plan.h"
+#include "model/residual_coefficients.h"
 #include "model/row_scales.h"
-#include "model/stream_weights.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -19,7 +19,7 @@ namespace tg {
 // of Q, K and V, of padded copies and of a tied head, which accumulate in buffers;
 // collect_gradients() completes the parameters' gradients. Parameters that require no gradient
 // (inference) get none. With numerics.fp8, these matrices also have FP8 copies. cast() and
-// collect_gradients() update the StreamWeights, too.
+// collect_gradients() update the ResidualCoefficients, too.
 class WeightCopies {
  public:
   WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics);
@@ -35,16 +35,16 @@ class WeightCopies {
   void collect_gradients();
   // These copies as constants, for passes in `compute` that train no parameters. They share storage
   // with this object, whose cast() updates them; set_fake_quant() must be called on both.
-  WeightCopies frozen() const;
+  WeightCopies as_constants() const;
 
   // A small matrix that autograd follows, fake-quantized as cast() does; linear() casts it.
   at::Tensor small(const at::Tensor& parameter) const;
   // Weights of the layer call's block. `fp8`: with their FP8 copies.
-  const BlockWeights& block(const Visit& visit, bool fp8) const {
-    return fp8 ? fp8_.block(visit) : blocks_[static_cast<std::size_t>(visit.block)];
+  const BlockWeights& block(const LayerCall& call, bool fp8) const {
+    return fp8 ? fp8_.block(call) : blocks_[static_cast<std::size_t>(call.block)];
   }
   // Coefficients of the residual stream.
-  const StreamWeights& stream() const { return stream_; }
+  const ResidualCoefficients& stream() const { return stream_; }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
   void inherit_fp8_scales(const Pass& from, const Pass& to) { fp8_.inherit_scales(from, to); }
   Fp8Parts fp8_parts() const { return fp8_.parts(); }  // in FP8
@@ -86,7 +86,7 @@ class WeightCopies {
   Weight head_;
   at::Tensor table_gradient_;
   std::vector<Weight> mtp_heads_;
-  StreamWeights stream_;
+  ResidualCoefficients stream_;
   Fp8Weights fp8_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 // multipliers are in one group, whose gathers and iterations overlap.
 bool updated_together(const Parameter& a, const Parameter& b) {
   if (a.value.scalar_type() != b.value.scalar_type()) return false;
-  return a.update.by_matrix() ? a.update.has_settings_of(b.update) : a.update == b.update;
+  return a.update.by_matrix() ? a.update.differs_only_in_rate(b.update) : a.update == b.update;
 }
 
 // The parameter groups; groups, and the rows of each, are in the table's order.

@@ -3,27 +3,27 @@
 #include <cassert>
 #include <utility>
 
-#include "recipes/stream.h"
+#include "recipes/residual_stream.h"
 
 namespace tg {
 
 namespace {
 
 // m0 and m1 of the layer call's block, [2, D] or [2].
-at::Tensor mix_of(const Layers& layers, const Visit& visit) {
-  const auto mix = layers[layers.plan().block(visit).mix];
+at::Tensor mix_of(const Layers& layers, const LayerCall& call) {
+  const auto mix = layers[layers.plan().block(call).mix];
   return mix.dim() == 2 ? layers.widened(mix) : mix;
 }
 
 // Terms of a layer call's input mix, with one lane.
-MixTerms entry_terms(const Layers& layers, const Visit& visit, const ResidualStream& in) {
+MixTerms entry_terms(const Layers& layers, const LayerCall& call, const ResidualStream& in) {
   auto terms = in.terms;
-  auto mix = mix_of(layers, visit);
-  if (StreamWeights::makes_skip(visit)) {
-    terms.push_back({.tensor = in.skip, .shares = layers.stream_weights().skip(visit)});
-  } else if (visit.skip.weights) {
-    const auto weight = layers.widened(layers[visit.skip.weights][visit.skip.row]);
-    if (visit.skip.slot)
+  auto mix = mix_of(layers, call);
+  if (ResidualCoefficients::makes_skip(call)) {
+    terms.push_back({.tensor = in.skip, .shares = layers.residual_coefficients().skip(call)});
+  } else if (call.skip.weights) {
+    const auto weight = layers.widened(layers[call.skip.weights][call.skip.row]);
+    if (call.skip.slot)
       terms.push_back({.tensor = in.skip, .weight = weight});
     else  // x itself is the skip: folds its weight into m0
       mix = at::stack({mix[0] * (1 + weight), mix[1].expand_as(weight)});
@@ -38,11 +38,11 @@ at::Tensor update_gate(const Layers& layers, const Gate& gate, const at::Tensor&
   return (linear(x.detach(), weight) + layers[gate.bias]).sigmoid().to(x.scalar_type());
 }
 
-ResidualStream visit_in_one_lane(const Layers& layers, const Layer& layer,
+ResidualStream layer_in_one_lane(const Layers& layers, const Layer& layer,
                                  const ResidualStream& in) {
-  const auto& visit = layer.visit();
-  const auto entry = layer.norm_for_attention(entry_terms(layers, visit, in),
-                                              /*keep=*/visit.keep_input ? in.terms.size() : 0);
+  const auto& call = layer.call();
+  const auto entry = layer.norm_for_attention(entry_terms(layers, call, in),
+                                              /*keep=*/call.keep_input ? in.terms.size() : 0);
   const auto attended = layer.attention(entry.y, in.values, in.first_v);
   const auto middle = layer.add_attention(entry.x, attended);
   const auto branch = layer.mlp(middle.y);
@@ -57,16 +57,16 @@ ResidualStream visit_in_one_lane(const Layers& layers, const Layer& layer,
   return out;
 }
 
-ResidualStream visit_in_two_lanes(const Layers& layers, const Layer& layer,
+ResidualStream layer_in_two_lanes(const Layers& layers, const Layer& layer,
                                   const ResidualStream& in) {
-  const auto& visit = layer.visit();
-  assert(!visit.keep_input);
+  const auto& call = layer.call();
+  assert(!call.keep_input);
   LaneTerms terms{.terms = in.terms,
                   .weights = in.lane_weights,
                   .skip = in.skip,
                   .x0 = in.x0,
-                  .mix = mix_of(layers, visit)};
-  if (visit.skip.weights) terms.shares = layers.stream_weights().skip(visit);
+                  .mix = mix_of(layers, call)};
+  if (call.skip.weights) terms.shares = layers.residual_coefficients().skip(call);
   const auto entry = layer.norm_lanes(terms);
   const auto attended = layer.attention(entry.y[0], in.values, in.first_v);
   const auto feeds = layer.scored(entry.y[1]);
@@ -76,13 +76,13 @@ ResidualStream visit_in_two_lanes(const Layers& layers, const Layer& layer,
                     {.tensor = layer.scored(entry.lanes[1])},
                     std::move(projected),
                     layer.mlp(feeds)},
-          .lane_weights = layers.stream_weights().lanes(visit),
+          .lane_weights = layers.residual_coefficients().lanes(call),
           .first_v = attended.first_v};
 }
 
-ResidualStream visit_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
-  return layer.visit().lanes.residual ? visit_in_two_lanes(layers, layer, in)
-                                      : visit_in_one_lane(layers, layer, in);
+ResidualStream layer_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
+  return layer.call().lanes.residual ? layer_in_two_lanes(layers, layer, in)
+                                     : layer_in_one_lane(layers, layer, in);
 }
 
 // The final norm, of the last layer call's output, for the head.
@@ -92,7 +92,7 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
   // Does not read a lane whose weight is 0.
   const auto lane = layers.plan().head.lane;
   if (lane != FinalLane::mean) stream.terms[lane == FinalLane::first ? 1 : 0].tensor.reset();
-  return lanes_norm({.terms = stream.terms, .weights = layers.stream_weights().final_lane()},
+  return lanes_norm({.terms = stream.terms, .weights = layers.residual_coefficients().final_lane()},
                     {norm})
       .y[0];
 }
@@ -102,8 +102,8 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
 NormedInput gpt_flow(const Layers& layers, const Pass& pass, const PassInputs& inputs,
                      const at::Tensor& ids_bt, const at::Tensor& x0_btd) {
   const auto embedded = layers.value_embedding(layers.plan().value_embedding.table, ids_bt);
-  const auto values = [&](const Visit& visit) { return layers.visit_values(visit, embedded); };
-  auto out = run_visits(layers, pass, inputs, x0_btd, values, visit_flow);
+  const auto values = [&](const LayerCall& call) { return layers.call_values(call, embedded); };
+  auto out = run_layers(layers, pass, inputs, x0_btd, values, layer_flow);
   return final_norm(layers, std::move(out.stream), inputs);
 }
 

@@ -184,8 +184,8 @@ class GptSpec {
     for (std::size_t j = 0; j < config_.ve_layers.size(); ++j) {
       const auto scale = declare_.control(fmt::format("ve_layer_scales.{}", j), {1}, constant(1));
       for (auto& stage : plan_.stages) {
-        for (auto& visit : stage.pass.visits)
-          if (visit.block == config_.ve_layers[j]) visit.value_scale = scale;
+        for (auto& call : stage.pass.calls)
+          if (call.block == config_.ve_layers[j]) call.value_scale = scale;
       }
     }
   }

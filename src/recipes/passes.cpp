@@ -20,7 +20,7 @@ std::int64_t encoder_length(const std::vector<std::int64_t>& order) {
   return std::ssize(order) / 2;
 }
 
-Visit visit_of(const ModelConfig& config, std::int64_t block) {
+LayerCall call_of(const ModelConfig& config, std::int64_t block) {
   const auto root = std::sqrt(static_cast<double>(block + 1));
   return {.index = 0,
           .block = block,
@@ -40,36 +40,36 @@ class PassBuilder {
     encoder_ = encoder_length(order);
     for (std::int64_t i = 0; i < std::ssize(order); ++i) {
       const auto block = order[static_cast<std::size_t>(i)];
-      auto visit = visit_of(config_, block);
-      if (i >= encoder_ && !enter_decoder(visit, i - encoder_)) continue;
-      visit.index = std::ssize(pass_.visits);
-      pass_.visits.push_back(visit);
+      auto call = call_of(config_, block);
+      if (i >= encoder_ && !enter_decoder(call, i - encoder_)) continue;
+      call.index = std::ssize(pass_.calls);
+      pass_.calls.push_back(call);
     }
-    pass_.visits.back().last = true;
+    pass_.calls.back().last = true;
     return std::move(pass_);
   }
 
  private:
   // Sets the entry's lanes and skip; returns false if the model leaves out the entry.
-  bool enter_decoder(Visit& visit, std::int64_t entry) {
+  bool enter_decoder(LayerCall& call, std::int64_t entry) {
     const auto first = config_.lanes.parallel_start_layer;
-    const bool in_lanes = first > 0 && visit.block >= first;
+    const bool in_lanes = first > 0 && call.block >= first;
     if (!in_lanes && lanes_began_) return false;
     lanes_began_ = in_lanes;
     if (in_lanes)
-      visit.lanes = {
-          .residual = parameters_.lane_residual, .post = parameters_.lane_post, .row = visit.block};
-    if (parameters_.skip_weights && entry < encoder_) add_skip(visit, entry);
+      call.lanes = {
+          .residual = parameters_.lane_residual, .post = parameters_.lane_post, .row = call.block};
+    if (parameters_.skip_weights && entry < encoder_) add_skip(call, entry);
     return true;
   }
 
-  void add_skip(Visit& visit, std::int64_t entry) {
-    visit.skip = {
+  void add_skip(LayerCall& call, std::int64_t entry) {
+    call.skip = {
         .weights = parameters_.skip_weights, .gates = parameters_.skip_gates, .row = entry};
     if (entry == 0) return;
     const auto slot = encoder_ - 1 - entry;
-    visit.skip.slot = slot;
-    pass_.visits[static_cast<std::size_t>(slot + 1)].keep_input = slot;
+    call.skip.slot = slot;
+    pass_.calls[static_cast<std::size_t>(slot + 1)].keep_input = slot;
     pass_.slots = std::max(pass_.slots, slot + 1);
   }
 
@@ -83,8 +83,8 @@ class PassBuilder {
 // Numbers a pass without recurrence: each layer call has the index of its block's first call in
 // `last`.
 void number_as_in(const Pass& last, Pass& pass) {
-  for (auto& visit : pass.visits)
-    visit.index = std::ranges::find(last.visits, visit.block, &Visit::block)->index;
+  for (auto& call : pass.calls)
+    call.index = std::ranges::find(last.calls, call.block, &LayerCall::block)->index;
 }
 
 // The blocks of a pass in order; with recurrence 0 … LOOP_START−1, NUM_LOOPS+1 times LOOP_START …

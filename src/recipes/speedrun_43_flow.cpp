@@ -1,5 +1,5 @@
+#include "recipes/residual_stream.h"
 #include "recipes/speedrun_43.h"
-#include "recipes/stream.h"
 
 namespace tg::record_43 {
 
@@ -7,7 +7,7 @@ namespace {
 
 // x + σ(w)·skip, then λ0·x + λ1·x0. If x itself is the skip, its weight is folded into λ0.
 MixTerms entry_terms(const Layers& layers, const Layer& layer, const ResidualStream& in) {
-  const auto& skip = layer.visit().skip;
+  const auto& skip = layer.call().skip;
   auto mix = layers[layer.block().mix];
   auto terms = in.terms;
   if (skip.weights) {
@@ -21,11 +21,11 @@ MixTerms entry_terms(const Layers& layers, const Layer& layer, const ResidualStr
   return terms;
 }
 
-ResidualStream visit_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
-  const auto& visit = layer.visit();
+ResidualStream layer_flow(const Layers& layers, const Layer& layer, const ResidualStream& in) {
+  const auto& call = layer.call();
   const auto terms = entry_terms(layers, layer, in);
-  const auto keep = visit.keep_input ? in.terms.size() : 0;
-  if (!visit.attends) {
+  const auto keep = call.keep_input ? in.terms.size() : 0;
+  if (!call.attends) {
     const auto entry = layer.norm_for_mlp(terms, keep);
     return {.x0 = entry.x0, .terms = {{.tensor = entry.x}, layer.mlp(entry.y)}, .input = entry.sum};
   }
@@ -43,13 +43,13 @@ Flow flow(const FlowParameters& parameters) {
     std::array<at::Tensor, kValueTables> rows;
     for (std::size_t k = 0; k < rows.size(); ++k)
       rows[k] = layers.value_embedding(parameters.value_tables[k], ids_bt);
-    const auto values = [&](const Visit& visit) {
-      const auto table = value_table(visit.block);
+    const auto values = [&](const LayerCall& call) {
+      const auto table = value_table(call.block);
       return table < 0 ? at::Tensor()
-                       : layers.visit_values(visit, rows[static_cast<std::size_t>(table)]);
+                       : layers.call_values(call, rows[static_cast<std::size_t>(table)]);
     };
-    auto [stream, kept] = run_visits(layers, pass, inputs, x0_btd, values, visit_flow);
-    const auto backout = inputs.scored_rows(kept.back(), pass.visits.back()).contiguous();
+    auto [stream, kept] = run_layers(layers, pass, inputs, x0_btd, values, layer_flow);
+    const auto backout = inputs.scored_rows(kept.back(), pass.calls.back()).contiguous();
     stream.terms.push_back({.tensor = backout, .weight = -layers[parameters.backout]});
     return residual_norm(stream.terms, layers.head_norm(inputs)).y;
   };

@@ -59,20 +59,20 @@ Pass make_pass(const ModelConfig& config, const Windows& windows, const Rotation
   const auto backout_slot = pass.slots - 1;
   for (std::int64_t block = 1; block < kBlocks; ++block) {
     const auto window = is_long(block) ? windows.large : windows.small;
-    Visit visit{.index = block - 1,
-                .block = block,
-                .norm_scale = 1,
-                .attends = block != kWithoutAttention,
-                .window = config.windows.window_block * window + 1,
-                .value_scale = value_scales[static_cast<std::size_t>(block)],
-                .last = block == kBlocks - 1};
-    if (block > 1 && block < kFirstDecoder) visit.keep_input = block - 2;
-    if (block == kBackout + 1) visit.keep_input = backout_slot;
+    LayerCall call{.index = block - 1,
+                   .block = block,
+                   .norm_scale = 1,
+                   .attends = block != kWithoutAttention,
+                   .window = config.windows.window_block * window + 1,
+                   .value_scale = value_scales[static_cast<std::size_t>(block)],
+                   .last = block == kBlocks - 1};
+    if (block > 1 && block < kFirstDecoder) call.keep_input = block - 2;
+    if (block == kBackout + 1) call.keep_input = backout_slot;
     if (const auto row = block - kFirstDecoder; row >= 0 && block < kBlocks - 1) {
-      visit.skip = {.weights = skip_weights, .row = row};
-      if (row > 0) visit.skip.slot = kFirstDecoder - 2 - row;
+      call.skip = {.weights = skip_weights, .row = row};
+      if (row > 0) call.skip.slot = kFirstDecoder - 2 - row;
     }
-    pass.visits.push_back(visit);
+    pass.calls.push_back(call);
   }
   return pass;
 }

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <string>
 
-#include "base/ending.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 #include "config/resolved.h"
 #include "files/json_file.h"
 #include "files/jsonl.h"
@@ -29,7 +29,7 @@ void remove_stale(const std::string& path) {
 
 // Truncates the metrics after `step`, whose later steps will be trained again.
 void cut_metrics(const std::string& path, std::int64_t step) {
-  const bool cut = truncate_behind(path, [&](const nlohmann::json& event) {
+  const bool cut = truncate_after(path, [&](const nlohmann::json& event) {
     return event.value("event", "") == StepEnded::kEvent.name &&
            event.value("step", std::int64_t{-1}) == step;
   });
@@ -92,13 +92,13 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
   config["versions"] = process.versions;
   config["device"] = process.device;
   write_json_file(files_->path("config.json"), config);
-  listen_to_ending([this](const Ending& ending) {
+  listen_to_exit([this](const ProcessExit& ending) {
     (*metrics_)(RunEnded{ending.exit_code, ending.step, ending.what});
   });
 }
 
 Report::~Report() {
-  if (rank_ == 0) listen_to_ending(nullptr);
+  if (rank_ == 0) listen_to_exit(nullptr);
 }
 
 void Report::emit(const RunEvent& event) {

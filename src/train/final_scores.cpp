@@ -8,7 +8,7 @@
 #include "base/stop_signal.h"
 #include "config/attention_context.h"
 #include "config/derived.h"
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 #include "eval/document_windows.h"
 #include "eval/phased_ttt.h"
 #include "eval/test_time_training.h"
@@ -158,7 +158,7 @@ void FinalScores::score_and_train_in_phases(std::shared_ptr<const TttStateFiles>
   if (state_files) {
     options.state_files = std::move(state_files);
     options.settings =
-        frozen_settings(settings_as_computed(settings_, machine_), communicator_.world_size());
+        fixed_settings(settings_as_computed(settings_, machine_), communicator_.world_size());
     options.stop_requested = [] { return stop_signal() != 0; };
   }
   PhasedTtt phases(weights_.model, weights_.parameters, tokens(), options, machine_.device,

@@ -18,11 +18,11 @@ class FiniteWatch {
   // the first such step with ON_NONFINITE=stop, or at the NONFINITE_LIMITth in a row with `skip`.
   std::optional<StepSkipped> after_step(std::int64_t step, const StepMetrics& metrics);
 
-  template <class Visit>
-  void visit_state(Visit&& visit) {
-    visit("finite_watch.skipped", skipped_);
-    visit("finite_watch.in_a_row", in_a_row_);
-    visit("finite_watch.overflows", overflows_);
+  template <class LayerCall>
+  void visit_state(LayerCall&& call) {
+    call("finite_watch.skipped", skipped_);
+    call("finite_watch.in_a_row", in_a_row_);
+    call("finite_watch.overflows", overflows_);
   }
 
  private:

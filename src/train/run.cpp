@@ -13,7 +13,7 @@ namespace tg {
 namespace {
 
 // Checks that the checkpoint's data is the run's, before anything in OUTPUT_DIR changes.
-std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& data,
+std::optional<ResumePoint> with_same_data(RunSetup& setup, const FixedTexts& data,
                                           const TokenSource& training, int rank) {
   auto resume = std::move(setup.resume);
   if (!resume) return resume;

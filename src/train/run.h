@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoints.h"
 #include "checkpoint/resume.h"
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 #include "config/settings.h"
 #include "process/machine.h"
 #include "run_log/report.h"
@@ -50,7 +50,7 @@ struct Run {
   Communicator& communicator;
   const std::string output_dir;
   RunParts parts;
-  const FrozenTexts data;  // from data_identity()
+  const FixedTexts data;  // from data_identity()
   std::optional<ResumePoint> resume;
   RunState state;
   Report report;

@@ -39,14 +39,14 @@ class Pace {
   // The longest recent step, as a bound on the prediction's error. Precondition: known().
   double tolerance_ms() const { return longest_ms_; }
 
-  template <class Visit>
-  void visit_state(Visit&& visit) {
+  template <class LayerCall>
+  void visit_state(LayerCall&& call) {
     auto count = static_cast<std::int64_t>(ends_.size());
-    visit("pace.count", count);
+    call("pace.count", count);
     ends_.resize(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < ends_.size(); ++i) {
-      visit("pace." + std::to_string(i) + ".steps", ends_[i].steps);
-      visit("pace." + std::to_string(i) + ".elapsed_ms", ends_[i].elapsed_ms);
+      call("pace." + std::to_string(i) + ".steps", ends_[i].steps);
+      call("pace." + std::to_string(i) + ".elapsed_ms", ends_[i].elapsed_ms);
     }
     find_longest();
   }
@@ -128,14 +128,14 @@ class RunClock {
   double elapsed_at(std::int64_t step, const WeightAverage& average,
                     const std::function<void()>& read_back);
 
-  // Visits the state to save or restore, see RunState. Precondition: the clock is stopped.
-  template <class Visit>
-  void visit_state(Visit&& visit) {
+  // Layer calls the state to save or restore, see RunState. Precondition: the clock is stopped.
+  template <class LayerCall>
+  void visit_state(LayerCall&& call) {
     double elapsed = elapsed_ms();
-    visit("clock.elapsed_ms", elapsed);
+    call("clock.elapsed_ms", elapsed);
     host_.set(elapsed);
-    visit("clock.last_step_ms", last_step_ms_);
-    pace_.visit_state(visit);
+    call("clock.last_step_ms", last_step_ms_);
+    pace_.visit_state(call);
   }
 
  private:

@@ -120,7 +120,7 @@ Validation make_validation(const Settings& settings, const TokenSplits& splits,
   return {settings, splits.val, vocabulary.bytes, vocabulary.bos_id, machine.device, communicator};
 }
 
-TextMaking text_making(const Machine& machine, Communicator& communicator) {
+TokenizationOptions tokenization_options(const Machine& machine, Communicator& communicator) {
   return {.threads = machine.cores,
           .once_per_host = [&](const auto& make) { return communicator.once_per_host(make); }};
 }
@@ -128,7 +128,7 @@ TextMaking text_making(const Machine& machine, Communicator& communicator) {
 RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,
                    ModelUse use)
     : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
-                         text_making(machine, communicator))),
+                         tokenization_options(machine, communicator))),
       validation(make_validation(settings, tokens, machine, communicator)),
       weights(settings, machine, communicator, use),
       optimizer(weights.parameters, settings.optim,

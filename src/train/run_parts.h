@@ -48,7 +48,7 @@ Validation make_validation(const Settings& settings, const TokenSplits& splits,
 
 // How the ranks of a run tokenize text: once per host, on one rank's fraction of its cores, since
 // the other ranks compute meanwhile. `communicator` must outlive the opening of the data.
-TextMaking text_making(const Machine& machine, Communicator& communicator);
+TokenizationOptions tokenization_options(const Machine& machine, Communicator& communicator);
 
 // Constructed collectively. Throws errors of the data, the tokenizer and INIT_FROM.
 struct RunParts {

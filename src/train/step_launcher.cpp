@@ -100,7 +100,7 @@ void StepLauncher::read_back() {
   launched_.reset();
   const auto metrics = [&] {
     const PeerWatch::Scope waiting(run_.communicator.watch());
-    return StepMetrics::of(launched.metrics.wait());
+    return StepMetrics::from_tensor(launched.metrics.wait());
   }();
   auto& state = run_.state;
   state.step = launched.step;

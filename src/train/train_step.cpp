@@ -7,7 +7,7 @@
 
 namespace tg {
 
-StepMetrics StepMetrics::of(const at::Tensor& metrics) {
+StepMetrics StepMetrics::from_tensor(const at::Tensor& metrics) {
   const auto* values = metrics.const_data_ptr<float>();
   return {.loss = values[0],
           .grad_norm = values[1],
@@ -65,7 +65,7 @@ void TrainStep::update_weights() {
   model_.fp8_scales().update();
 }
 
-at::Tensor TrainStep::run(const StepPlan& plan) {
+at::Tensor TrainStep::run(const StepSchedule& plan) {
   set(plan);
   cast_weights();
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
@@ -121,7 +121,7 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
   shape_ = {};
 }
 
-void TrainStep::rehearse_stage(const StepPlan& plan) {
+void TrainStep::rehearse_stage(const StepSchedule& plan) {
   set(plan);
   model_.cast_weights();
   if (const auto batch = next_batch(); batch.inputs.defined()) run_passes(batch);
@@ -143,7 +143,7 @@ void TrainStep::rehearse_update() {
 // Sets the inputs of the captured graphs, selects the stage's passes and the step's form of the
 // update, and invalidates graphs that no longer match: after a change of clipping or rounding, but
 // not of stage, since the warm-up's stages return.
-void TrainStep::set(const StepPlan& plan) {
+void TrainStep::set(const StepSchedule& plan) {
   communicator_.take_collective_waits();  // discards waits between steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;

@@ -12,7 +12,7 @@
 namespace tg {
 
 // Schedule values of one step.
-struct StepPlan {
+struct StepSchedule {
   double lr_scale = 1.0;
   double momentum = 0.0;
   double clip_norm = 0.0;  // 0: no clipping
@@ -29,13 +29,13 @@ struct StepMetrics {
   double loss = 0;       // mean over all micro-batches
   double grad_norm = 0;  // global, before clipping
   bool skipped = false;  // loss or gradient is not finite: weights and optimizer state unchanged
-  double clock_ms = 0;   // rank 0's StepPlan::clock_ms
+  double clock_ms = 0;   // rank 0's StepSchedule::clock_ms
   bool stop = false;     // whether a rank was told to stop before its gradients were reduced
   // Used for the step's gradients; nullopt without loss scaling.
   std::optional<double> loss_scale{};
 
   // Converts the result of run(), copied to the CPU.
-  static StepMetrics of(const at::Tensor& metrics);
+  static StepMetrics from_tensor(const at::Tensor& metrics);
 };
 
 // One optimizer step: gradients of all micro-batches, summed over ranks and divided by the number
@@ -49,7 +49,7 @@ class TrainStep {
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
   // Returns the data of StepMetrics, [6] fp32 on the device.
-  at::Tensor run(const StepPlan& plan);
+  at::Tensor run(const StepSchedule& plan);
 
   // Captures of the passes and of the update, see CapturedGraph.
   std::int64_t captures() const { return micro_step_.captures() + once_a_step_.captures(); }
@@ -66,7 +66,7 @@ class TrainStep {
   void rehearse_update();
   // Runs the passes of plan.stage on the feed's next batch; changes nothing but the feed's
   // position. The first call is eager, the second one captures.
-  void rehearse_stage(const StepPlan& plan);
+  void rehearse_stage(const StepSchedule& plan);
 
  private:
   // Work done once per step, in order; indices of the parts of once_a_step_.
@@ -76,7 +76,7 @@ class TrainStep {
   void clip_gradients();
   void update_weights();
 
-  void set(const StepPlan& plan);
+  void set(const StepSchedule& plan);
   void cast_weights();
   DeviceBatch next_batch();
   void take_shape(const BatchShape& shape);

@@ -51,7 +51,7 @@ class WarmUp {
   }
 
  private:
-  StepPlan plan(std::int64_t step, std::int64_t stage) const {
+  StepSchedule plan(std::int64_t step, std::int64_t stage) const {
     const auto& optim = settings_.optim;
     const auto iterations = settings_.run.iterations;
     return {.momentum = as_training_ ? muon_momentum(optim, step, iterations) : optim.muon_momentum,

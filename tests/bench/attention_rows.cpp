@@ -12,9 +12,9 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [&](const auto& in) {
-              const auto dots = std::make_shared<InputDots>();
+              const auto dots = std::make_shared<AttentionDelta>();
               dots->sums = left_by_projection;
-              return Tensors{causal_attention(in[0], in[1], in[2], {.out_dots = dots})};
+              return Tensors{causal_attention(in[0], in[1], in[2], {.delta_parts = dots})};
             });
   timer.row("causal_attention, exclusive",
             {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},

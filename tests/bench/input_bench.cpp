@@ -147,7 +147,8 @@ Bench::Result Bench::measure(const Variant& variant) {
   PhaseRecorder phases(variant.timing, false, machine.device, nullptr);
   TrainStep step(model, optimizer, feed, phases, alone, micro_batches(settings, 1), machine.device,
                  settings.runtime.graphs);
-  const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
+  const StepSchedule plan{
+      .lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
 
   // As in the trainer, a step's metrics are waited for after the next step is launched.
   std::vector<StepRecord> records;

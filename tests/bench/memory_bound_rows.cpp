@@ -25,7 +25,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
   };
   const auto shares = accumulated({2, r.dim}), weights = accumulated({2, 4}),
              final_lane = accumulated({1, 4});
-  const NormOptions deferred{.scale = 0.5, .form = NormedForm::scaled_by_row};
+  const NormOptions deferred{.scale = 0.5, .form = NormedForm::deferred_scale};
   timer.row("residual_norm with a gated skip", bytes(5 * x, 10 * x),
             {features(), features(), features(), features(), make.fp32({2, r.dim})},
             [&](const auto& in) {

@@ -3,7 +3,7 @@
 
 Draws the block calls of a forward pass of configs/record_1061.env, without and with depth recurrence: skips and lanes.
 """
-from peer.settings import read_texts, settings_of, visited_blocks
+from peer.settings import read_texts, settings_of, called_blocks
 from picture import svg, text
 
 LEFT, STEP, WIDTH, HEIGHT, LANE = 104, 54, 36, 50, 22  # of block calls; a lane's box is LANE high
@@ -34,7 +34,7 @@ def rows_of(y, lanes):
 
 def one_pass(s, recurrent, y, title):
     """Draws a pass with the tops of its boxes at y."""
-    order = visited_blocks(s, recurrent)
+    order = called_blocks(s, recurrent)
     encoder = len(order) // 2
     lanes = [place >= encoder and block >= s.PARALLEL_START_LAYER for place, block in enumerate(order)]
     looped = range(s.LOOP_START, s.LOOP_END + 1)
@@ -68,7 +68,7 @@ def main():
         f'<marker id="{name}" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
         f'<path class="{of}" d="M 0 0 L 6 3 L 0 6 z"/></marker>'
         for name, of in (("head", "fill3"), ("skip", "fill1")))
-    visits = len(visited_blocks(s, recurrent=True))
+    visits = len(called_blocks(s, recurrent=True))
     middle = 60 + BEND * STEP * s.NUM_LAYERS
     bottom = middle + HEIGHT + 90 + BEND * STEP * visits
     parts = [f"<defs>{heads}</defs>",

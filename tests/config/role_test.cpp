@@ -88,16 +88,16 @@ Names names_where(const std::function<bool(const Role&)>& holds) {
 }
 
 bool is_free(const Role& role) {
-  return role.is_frozen == role::never;
+  return role.is_fixed == role::never;
 }
-bool is_frozen_sometimes(const Role& role) {
-  return role.is_frozen != role::always && !is_free(role);
+bool is_fixed_sometimes(const Role& role) {
+  return role.is_fixed != role::always && !is_free(role);
 }
 
 TEST(Roles, AreThoseThatUsersRelyOn) {
   const std::map<std::string, Names> declared = {
       {"free", names_where(is_free)},
-      {"fixed with an effect", names_where(is_frozen_sometimes)},
+      {"fixed with an effect", names_where(is_fixed_sometimes)},
       {"of a run", names_where([](const Role& r) { return r.scope == Scope::run; })},
       {"of a rank", names_where([](const Role& r) { return r.scope == Scope::rank; })},
       {"path", names_where([](const Role& r) { return r.is_path; })},

@@ -1,4 +1,4 @@
-"""What is wrong with a run's input is said in one line, with the right exit code, and nothing is lost."""
+"""Invalid input ends a run with one error line and the right exit code, and destroys nothing."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class SettingsTest(RunTest):
         self.fails(USAGE, "DEVICE=cuda", "DEVICE=cpu", DEVICE="cuda", CUDA_VISIBLE_DEVICES="")
 
     def test_counts_of_tokens_beyond_reason(self):
-        # The others: tests/config/parse_test.cpp.
+        # tests/config/parse_test.cpp tests the other limits.
         self.fails(USAGE, "VAL_TOKENS", f"in [0, {1 << 40}]", 2**63 - 2048, VAL_TOKENS=2**63 - 2048)
 
     def test_a_terminal_is_shown_paths_and_values_but_does_not_obey_them(self):
@@ -54,7 +54,7 @@ class SettingsTest(RunTest):
         self.fails(USAGE, "WORLD_SIZE", RANK=0)
 
     def test_memory_exhausted_names_what_to_lower(self):
-        # Virtual memory enough for LibTorch and the small model, not for this one.
+        # Enough virtual memory for LibTorch and the small model, but not for this model.
         self.fails(MEMORY, "parameters", "TRAIN_BATCH_TOKENS", "MODEL_DIM", MODEL_DIM=1048576, NUM_HEADS=4096,
                    NUM_KV_HEADS=4096)
 
@@ -112,7 +112,7 @@ class DataTest(RunTest):
 
 class InitFromTest(RunTest):
     def run_of_one_step(self):
-        """→ its folder; made once."""
+        """Returns the shards' folder, which is created once."""
         self.out = self.folder / "one-step"
         if not self.out.exists():
             self.train(output="one-step", ITERATIONS=1)
@@ -173,7 +173,7 @@ class OutputTest(RunTest):
         self.assertEqual(len([event for event in events if event["event"] == "train"]), 4)
 
     def huge_weights(self):
-        """→ a model whose weights are finite, and whose first loss is not."""
+        """Returns a model with finite weights whose first loss is not finite."""
         self.train(output="start", ITERATIONS=1)
         weights = load_file(self.out / "final_model.safetensors")
         weights["qo_bank"][:] = 3e38
@@ -191,12 +191,13 @@ class OutputTest(RunTest):
                 self.assertEqual(done.returncode, INTERNAL, done.stderr)
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
                 self.assertNotEqual(errors, [])
-                for line in errors:  # mpirun may end one rank before it has said so
+                for line in errors:  # mpirun may kill one rank before it has written the line
                     self.assertRegex(line, r"^ERROR exit=70 rank=[01] step=2: step 3: .*3 steps in a row.*NONFINITE_LIMIT=3")
                 self.assertFalse(any(self.out.glob("final_model*")))
 
     def test_a_model_that_is_not_finite_is_never_written(self):
-        # The only update is finite for the skip, as its gradients are, and not for the weights.
+        # In the only update the gradients are finite, so it is not skipped, but the resulting weights are not
+        # finite.
         endless = dict(MATRIX_LR=1e39, ITERATIONS=1, WARMUP_STEPS=0)
         for name, chosen in (("last", dict(EMA_ENABLED=0, SWA_ENABLED=0)), ("averaged", {}),
                              ("skip", dict(ON_NONFINITE="skip")), ("ranks", dict(through=mpirun(2)))):

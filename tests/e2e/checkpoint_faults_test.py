@@ -1,4 +1,4 @@
-"""Nothing is lost whatever ends a save, or hinders it: kills at every fsync and rename, a full disk, a slow one."""
+"""A failed or slow save loses nothing: kills at every fsync and rename, a full disk, a slow disk."""
 
 import collections
 import itertools
@@ -21,7 +21,7 @@ def strace(*arguments):
 
 class SavedTest(RunTest):
     def first_checkpoint(self, **settings):
-        """The folder of a run of STEPS with these settings that was killed behind its first checkpoint."""
+        """Copies a run of STEPS with these settings that was killed after its first checkpoint."""
         with self.start_gpt(output="first", **dict(STEPS, **settings)) as process:
             for line in process.stdout:
                 if line.startswith("checkpoint:"):
@@ -36,7 +36,7 @@ class ReadTest(SavedTest):
 
     def test_each_rank_reads_each_byte_once(self):
         first = self.first_checkpoint()
-        # A file for each thread, whose calls then are a line each.
+        # strace writes one file per thread, with one line per call.
         traced = 'exec strace -ff -qq -y -e trace=read,pread64 -o "$HOME/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
         self.train(through=[*mpirun(2), "bash", "-c", traced], output=first.name, HOME=self.folder,
                    **dict(STEPS, ITERATIONS=3))
@@ -52,7 +52,7 @@ class ReadTest(SavedTest):
 class KilledWriterTest(RunTest):
     def test_what_it_had_half_written_is_removed_by_the_next_run(self):
         settings = dict(STEPS, ITERATIONS=1, CHECKPOINT_EVERY=0)
-        # The main thread's first two belong to config.json.
+        # The main thread's first two fsyncs belong to config.json.
         done = self.run_gpt(through=strace("-e", "inject=fsync:signal=SIGKILL:when=3"), output="half", **settings)
         self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
         self.assertEqual(len(list(self.out.glob("final_model.safetensors.tmp.*"))), 1)
@@ -71,16 +71,16 @@ class KilledSaveTest(SavedTest):
             for number in itertools.count(1):
                 output = f"{call}{number}"
                 shutil.copytree(first, self.folder / output)
-                # A save has a thread of its own, and strace counts the calls of each thread.
+                # A save runs in its own thread, and strace counts the calls per thread.
                 kill = strace("-e", f"inject={call}:signal=SIGKILL:when={number}")
                 done = self.run_gpt(through=kill, output=output, **settings)
                 if done.returncode == 0:
-                    break  # a save has fewer such calls
+                    break  # a save has fewer calls of this kind
                 self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
                 losses = train_losses(self.train(output=output, **settings))
                 self.assertEqual(losses, whole, f"killed at {call} {number}")
                 self.assertEqual(self.hidden(), [])
-            if call != "fdatasync":  # only large files have that one
+            if call != "fdatasync":  # only large files use fdatasync
                 self.assertGreater(number, 2, f"no {call} was met")
 
     def hidden(self):
@@ -95,7 +95,7 @@ class FullDiskTest(RunTest):
         (self.mounted / "checkpoints").mkdir(parents=True)
 
     def run_on_full_disk(self, *signals, folder="checkpoints", **settings):
-        # In a mount name space of its own, which ends with the run.
+        # In a separate mount namespace, which ends with the run.
         mount = f'mount -t tmpfs -o size=64k none "{self.mounted / folder}" && exec "$0" "$@"'
         own = [] if os.geteuid() == 0 else ["--map-root-user"]
         space = ["unshare", "--mount", *own, "bash", "-c", mount]
@@ -147,7 +147,7 @@ class SlowDiskTest(RunTest):
         saved = [event for event in events if event["event"] == "checkpoint"]
         self.assertEqual([event["step"] for event in saved], [2, 4, 6])
         self.assertGreater(min(event["write_ms"] for event in saved), 600)
-        self.assertGreater(max(event["stall_ms"] for event in saved), 100)  # waited for the one before
+        self.assertGreater(max(event["stall_ms"] for event in saved), 100)  # waited for the previous save
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The commands of train_gpt as a user calls them: dispatch, help, and `inspect` on a run's files."""
+"""The commands of train_gpt: dispatch, help, and `inspect` on a run's files."""
 
 import re
 import unittest
@@ -73,14 +73,14 @@ class RunsTest(RunTest):
 
     def test_inspect_shows_what_a_run_wrote(self):
         self.train("--iterations", 1, output="seen")
-        seen = self.out  # each call of the program sets it anew
+        seen = self.out  # each call of the program replaces it
         texts = [self.inspect(seen / f"final_model.{suffix}") for suffix in ("safetensors", "pt")]
         for text, kind in zip(texts, ("safetensors", "torch.save")):
             self.assertRegex(text.splitlines()[0], rf"final_model\.\w+: {re.escape(kind)}$")
             self.assertRegex(text, r"\nqo_bank +F32 +\[8, 32, 32\] +8192 +32768 +-0\.\d+ +0\.\d+ +0\.\d+\n")
             self.assertRegex(text, r"\nall +\d+ +\d+ +\d+\n")
             self.assertIn("\n  NUM_LAYERS=4\n", text)
-            self.assertNotIn("TIE_EMBEDDINGS", text)  # at its default
+            self.assertNotIn("TIE_EMBEDDINGS", text)  # has its default
         tables = [text.split("\n", 1)[1].replace(".pt", ".safetensors") for text in texts]
         self.assertEqual(tables[0], tables[1])
 

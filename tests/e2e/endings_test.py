@@ -1,4 +1,4 @@
-"""However a run fails, it ends soon, with one line and its exit code."""
+"""A failing run ends soon, with one error line and its exit code."""
 
 import concurrent.futures
 import os
@@ -21,7 +21,7 @@ def injecting(call, path=None):
 class EndingsTest(RunTest):
     def test_an_error_does_not_wait_for_a_thread_that_reads_dead_storage(self):
         shard = sorted(self.shards.glob("fineweb_train_*"))[0]
-        # Two steps take sixteen reads; the reader ahead of them hangs in one of the third step's.
+        # Two steps take sixteen reads; the prefetching reader hangs in one of the third step's reads.
         hung = injecting("pread64:delay_enter=600000000:when=20+", path=shard)
         process = self.start_gpt(through=hung, MATRIX_LR=1e38, SCALAR_LR=1e38, TIED_EMBED_LR=1e38, GRAD_CLIP_NORM=0,
                                  WARMUP_STEPS=0, TRAIN_PREFETCH_QUEUE=8, VAL_LOSS_EVERY=0, GRAD_ACCUM_STEPS=None)
@@ -29,7 +29,7 @@ class EndingsTest(RunTest):
             lines = concurrent.futures.ThreadPoolExecutor().submit(process.stderr.readline)
             self.assertRegex(lines.result(timeout=60), r"^ERROR exit=70 rank=0 .*must be finite")
             pid, = self.children(process.pid)
-            # strace keeps the thread that it delays; all others have ended.
+            # strace keeps the delayed thread; all other threads have exited.
             until = time.monotonic() + 30
             while (state := self.state_of(pid)) != "Z":
                 self.assertLess(time.monotonic(), until, f"still in state {state}")
@@ -46,7 +46,7 @@ class EndingsTest(RunTest):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
     def test_every_thread_that_cannot_be_started_is_an_error_with_its_line(self):
-        # Two readers, so that some of these fail when the first is there.
+        # Two readers, so that other reads fail when the first failure is reported.
         settings = dict(TRAIN_PREFETCH_WORKERS=2, ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0)
         failed = 0
         for number in range(1, 20):

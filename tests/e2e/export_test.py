@@ -1,8 +1,5 @@
-"""`train_gpt export --hf`: what is exported has the run's validation loss, as plain PyTorch and in transformers.
-
-The plain module is tested without transformers; where that is not installed (scripts/setup.sh --tests does), its own
-test is skipped.
-"""
+"""`train_gpt export --hf`: the exported model has the run's validation loss, in plain PyTorch and in transformers. The
+test in transformers is skipped if it is not installed (scripts/setup.sh --tests installs it)."""
 
 import importlib.util
 import json
@@ -20,28 +17,28 @@ import torch.nn.functional as F
 from harness import SMALL, SOURCE, SPEEDRUN_43, TOKENIZER, RunTest, write_shard
 from safetensors.torch import load_file
 
-# Trained for long enough that every part, of which many begin at zero, changes the loss.
+# Trained for long enough that every part, many of which begin at zero, changes the loss.
 TRAINED = {"EMA_ENABLED": 0, "SWA_ENABLED": 0, "WARMDOWN_ITERS": 0, "ITERATIONS": 8, "VAL_LOSS_EVERY": 8}
-# Sizes of the speedrun's preset; its switches stay.
+# The speedrun preset's switches with smaller sizes.
 SPEEDRUN = {name: None for name in SMALL} | {
     "VOCAB_SIZE": 512, "NUM_LAYERS": 3, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 4, "TRAIN_SEQ_LEN": 32,
     "TRAIN_BATCH_TOKENS": 512, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024, "LOADER_ORDER": "stream",
     "DEVICE": "cpu"} | TRAINED
-# What neither preset switches on, rows long enough for another RoPE base, and an odd number of blocks.
+# Settings that no preset switches on, rows long enough for another RoPE base, and an odd number of blocks.
 OTHERS = {
     "NUM_LAYERS": 5, "MODEL_DIM": 64, "BIGRAM_DIM": 80, "VE_LAYERS": "0,3", "VALUE_RESIDUAL": 1, "DTG_ENABLED": 1,
     "GATED_ATTENTION": 1, "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "GATE_WINDOW": 7, "MTP_NUM_HEADS": 2,
     "TIE_EMBEDDINGS": 0, "RESID_MIX": "scalar", "XSA_LAST_N": 2, "ROPE_DIMS": 8,
     "ATTENTION_WINDOW": "0,100,1,700,1152", "TRAIN_SEQ_LEN": 1152, "TRAIN_BATCH_TOKENS": 1152, "GRAD_ACCUM_STEPS": 1,
     "VAL_BATCH_SIZE": 1152, "VAL_TOKENS": 2 * 1152, "WARMUP_STEPS": 0} | TRAINED
-# The last record's parts, as its preset has them, and as it could: looped blocks that the lanes leave out, and a
-# recurrence that never began.
+# The last record's parts, as in its preset, and variants: looped blocks outside the lanes, and recurrence that
+# never began.
 LAST_RECORD = {
     "NUM_LAYERS": 6, "MODEL_DIM": 64, "XSA_LAST_N": 6, "ROPE_DIMS": 8, "BIGRAM_VOCAB_SIZE": 0, "VE_ENABLED": 0,
     "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "SKIP_GATES_ENABLED": 1, "MUON_COEFFICIENTS": "polar_express",
     "NUM_LOOPS": 2, "LOOP_START": 2, "LOOP_END": 3, "ENABLE_LOOPING_AT": 0.5, "PARALLEL_START_LAYER": 4} | TRAINED
-# At rates, and with a scale of attention, with which every part changes the loss by the end; with a window at last that
-# is shorter than a padded row, and with checkpoints in the stages before.
+# Learning rates and an attention scale for which every part changes the loss by the end; with a final window
+# shorter than a padded row, and with checkpoints in the earlier stages.
 RECORD_43 = {name: None for name in SMALL} | SPEEDRUN_43 | {
     "SPARSE_ATTN_GATE_SCALE": 0.5, "GATE_WINDOW": 7, "MLP_NEGATIVE_SLOPE": 0.25, "ROPE_BASE": 64, "ATTENTION_SCALE": 1,
     "MATRIX_LR": 0.3, "SCALAR_LR": 0.2, "HEAD_LR": 0.1, "MUON_WD": 0, "SHORT_WINDOW": "1,3@4,5@8,2@12",
@@ -59,11 +56,11 @@ MODELS = {
     "output_gate": LAST_RECORD | {
         "ATTN_OUT_GATE_ENABLED": 1, "SKIP_GATES_ENABLED": 0, "LOOP_END": 4, "PARALLEL_FINAL_LANE": "mlp"},
     "full_gate": LAST_RECORD | {"GATED_ATTN_ENABLED": 1, "UNET_SKIPS": 0, "VALUE_RESIDUAL": 1}}
-OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # from the run's config.json, not from the environment
+OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # read from the run's config.json, not from the environment
 
 
 def replaced_transformers():
-    """Puts plain classes in the place of transformers' own, which need not be installed."""
+    """Replaces transformers' classes, which may not be installed, by plain ones."""
     base = types.ModuleType("transformers")
     base.PretrainedConfig = base.GenerationMixin = object
     base.PreTrainedModel = torch.nn.Module
@@ -81,7 +78,7 @@ def load_modeling(path):
 
 
 def plain_model(folder):
-    """The exported model as a plain torch module."""
+    """Loads the exported model as a plain torch module."""
     config = types.SimpleNamespace(**json.loads((folder / "config.json").read_text()))
     modeling, = folder.glob("modeling_*.py")
     model = load_modeling(modeling).TrainGpt(config)
@@ -91,7 +88,7 @@ def plain_model(folder):
 
 
 class PlainCache:
-    """What the model asks of transformers' caches."""
+    """The interface of transformers' caches that the model uses."""
 
     def __init__(self):
         self.visits = {}
@@ -113,7 +110,7 @@ def mean_loss(logits_of, inputs, targets):
 
 
 def write_documents(folder, shards):
-    """The shards again, cut into documents of 5 to 149 tokens."""
+    """Copies the shards, cut into documents of 5 to 149 tokens."""
     lengths = np.random.default_rng(1)
     folder.mkdir()
     for split in ("train", "val"):
@@ -131,14 +128,14 @@ class ExportTest(RunTest):
         torch.set_num_threads(1)
         cls.documents = cls.folder / "documents"
         write_documents(cls.documents, cls.shards)
-        cls.exports = {}  # of each of MODELS the folder, made once, and the losses of its run
+        cls.exports = {}  # for each of MODELS its folder, created once, and the losses of its run
 
     def export(self, *flags, **settings):
-        """train_gpt export, with nothing of the model in the environment."""
+        """Runs train_gpt export without model settings in the environment."""
         return self.run_gpt("export", *flags, **({name: None for name in OF_MODEL} | settings))
 
     def exported(self, name):
-        """→ the folder of the model's export, and its run's losses by name."""
+        """Returns the folder of the model's export, and its run's losses by name."""
         if name not in self.exports:
             flags = ["--config", SOURCE / "configs" / "speedrun_124m.env"] if name == "speedrun" else []
             artifact = {"ARTIFACT": "int6"} if name == "record" else {}
@@ -157,7 +154,7 @@ class ExportTest(RunTest):
         return self.documents if name == "speedrun_43" else self.shards
 
     def validation_rows(self, name):
-        """Inputs and targets of the run's validation, [rows, tokens]."""
+        """Returns inputs and targets of the run's validation, [rows, tokens]."""
         settings = SMALL | MODELS[name]
         shard = np.fromfile(self.shards_of(name) / "fineweb_val_000000.bin", dtype="<u2")[512:].astype(np.int64)
         tokens = torch.from_numpy(shard[:settings["VAL_TOKENS"] + 1])
@@ -256,8 +253,8 @@ class ExportTest(RunTest):
         run = self.folder / "record"
         for file in ("final_model.pt", "final_model.int6.ptz"):
             target = self.folder / f"{file}.hf"
-            target.mkdir()  # an empty folder is taken
-            # Settings of training, which it does not read, need not fit.
+            target.mkdir()  # an empty folder is accepted
+            # Export ignores training settings, so they need not be consistent.
             done = self.export("--hf", target, "--init-from", run / file, "--train-batch-tokens", 1000)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
         for file in ("config.json", "model.safetensors"):
@@ -343,7 +340,7 @@ class ExportTest(RunTest):
                     self.assert_saves(model, folder)
 
     def assert_saves(self, model, folder):
-        """What transformers saves of the exported model is that model again."""
+        """Saving the exported model with transformers and loading it gives the same model."""
         saved, again = (folder.with_suffix(suffix) for suffix in (".saved", ".saved_again"))
         model.save_pretrained(saved)
         done = self.export("--hf", again, "--init-from", saved, "--tokenizer-path", TOKENIZER)
@@ -359,7 +356,7 @@ class ExportTest(RunTest):
             with torch.no_grad():
                 ids = torch.cat([ids, plain(ids)[:, -1:].argmax(-1)], dim=1)
         self.assertEqual(made.tolist(), ids.tolist())
-        # A shorter row, padded on either side, goes on as it does alone; and has the loss that it has alone.
+        # A shorter row gives the same results with padding on either side as alone, and the same loss.
         short = ids[1:, :4]
         expected = model.generate(short, attention_mask=torch.ones_like(short), max_new_tokens=3, do_sample=False)
         for left in (0, ids.shape[1] - 4):
@@ -413,7 +410,7 @@ class FormulasTest(unittest.TestCase):
             self.assertEqual((found.short, found.long), (128 * short, 128 * long))
             self.assertAlmostEqual(found.scale, scale, places=6)
             self.assertEqual((found.frequencies > 0).tolist(), 32 * [True] + 32 * [False])
-            # The first pair turns often in any window, the last ones seldom.
+            # The first pair rotates quickly in any window, the last ones slowly.
             self.assertEqual(float(found.frequencies[0]), 1)
             self.assertAlmostEqual(float(found.frequencies[31]) * 1024 * min(long, 13) / 3, 1, places=6)
 

@@ -1,4 +1,5 @@
-"""Models of other programs: the GPT-124M script's checkpoints are read, all others are refused by their kind."""
+"""Models of other programs: the GPT-124M script's checkpoints can be read; all others are rejected with their format's
+name."""
 
 import json
 import struct
@@ -19,7 +20,7 @@ def rms_norm(x):
 
 
 def rotated(x):
-    """RoPE by halves. x: [B, T, heads, HEAD]"""
+    """RoPE that rotates halves. x: [B, T, heads, HEAD]"""
     frequency = 10000 ** -(torch.arange(0, HEAD, 2) / HEAD)
     angle = torch.outer(torch.arange(x.size(1)).float(), frequency)[:, None, :]
     x1, x2 = x.chunk(2, dim=-1)
@@ -27,7 +28,7 @@ def rotated(x):
 
 
 def script_loss(weights, ids, targets):
-    """The mean loss of the model that the GPT-124M script of 2024-11-08 has of these weights. ids: [B, T]"""
+    """Returns the mean loss of the GPT-124M script of 2024-11-08 for these weights. ids: [B, T]"""
     def linear(x, name):
         return F.linear(x, weights[f"transformer.{name}.weight"])
 

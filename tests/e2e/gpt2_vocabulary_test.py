@@ -1,4 +1,4 @@
-"""GPT-2's byte-level vocabulary from text to scores and samples, of a small file of its kind."""
+"""A small byte-level vocabulary in GPT-2's file format, from text to scores and samples."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from model_commands_test import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
 PIECES, END_OF_TEXT = 701, 700
-PADDED = 704  # VOCAB_SIZE, as 50,257 pieces are trained as 50,304
+PADDED = 704  # VOCAB_SIZE, padded as 50,257 pieces are to 50,304
 
 
 def tokens_of(shard):
@@ -102,7 +102,8 @@ class Gpt2VocabularyTest(ModelTest):
         out, _ = self.trained()
         self.refuses(65, "fineweb_val_000000.bin at token 0 " + expected, "eval", "--init-from", out / "final_model.pt",
                      TOKENIZER_PATH=cut)
-        # The validation shard is within: training's ids are found when they are read, before a step uses them.
+        # The ids of the validation shard are valid; training ids are checked when they are read, before a step
+        # uses them.
         mixed = self.folder / "mixed"
         mixed.mkdir()
         write_shard(mixed / "fineweb_val_000000.bin", [300] * 3000)
@@ -110,7 +111,7 @@ class Gpt2VocabularyTest(ModelTest):
         self.fails(65, f"fineweb_train_000000.bin at token 3000 {expected}{PIECES - 100})", output="mixed", WARMUP_STEPS=0,
                    **{**settings, "DATA_PATH": mixed})
         losses = [event for event in read_events(self.folder / "mixed") if event["event"] == "train"]
-        self.assertEqual(len(losses), 5)  # of 512 tokens each
+        self.assertEqual(len(losses), 5)  # one for each 512 tokens
 
     def test_a_smaller_vocabulary_is_refused(self):
         self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,
@@ -124,7 +125,7 @@ class Gpt2VocabularyTest(ModelTest):
                 self.prints("export", "--hf", folder, "--init-from", out / "final_model.pt", "--tokenizer-path", file)
                 tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
                 self.assertEqual(tokenizer.get_vocab_size(), PIECES)
-                # But for the text of the special piece's name.
+                # Except samples that contain the special piece's name as text.
                 for sample in (sample for sample in TOLD["samples"] if "<|endoftext|>" not in sample["text"]):
                     self.assertEqual(tokenizer.encode(sample["text"]).ids, sample["ids"], sample["text"])
                     self.assertEqual(tokenizer.decode(sample["ids"]), sample["text"])

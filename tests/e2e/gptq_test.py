@@ -1,4 +1,4 @@
-"""ARTIFACT=gptq and quantize --calibrate: the quantised file of a run, of several ranks, and of a model."""
+"""ARTIFACT=gptq and quantize --calibrate: the quantized file of a run, of several ranks, and of a model."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from model_commands_test import ModelTest
 
 USAGE, DATA, MISSING, CANNOT_CREATE, CONFIG = 64, 65, 66, 73, 78
 
-# Matrices of more than 65,536 elements: the token table and the MLPs'.
+# Sizes for which the token table and the MLP matrices have more than 65,536 elements.
 LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, XSA_LAST_N=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
              ITERATIONS=4, VAL_LOSS_EVERY=0, GPTQ_CALIBRATION_BATCHES=2)
 QUANTIZED = {**LAST_RECORD, **LARGE, "ARTIFACT": "gptq", "GATED_ATTN_QUANT_GATE": 1, "LQER_TOP_K": 1}
@@ -21,11 +21,11 @@ def of_name(events, name):
 
 class GptqTest(ModelTest):
     def trained(self, name, **settings):
-        # Nothing of SCORED: this recipe has neither windows nor that test-time training.
+        # Without SCORED's settings: this recipe has neither sliding windows nor chunked test-time training.
         return super().trained(name, **{**QUANTIZED, "EVAL_STRIDE": 0, "TTT_ENABLED": 0, **settings})
 
     def quantized_score(self, path, *words, **settings):
-        """→ what `eval` prints of it."""
+        """Runs `eval` on the file and returns its output."""
         line, = [line for line in self.prints("eval", "--init-from", path, *words, **settings).splitlines()
                  if line.startswith("diagnostic quantized ")]
         return re.match(r"diagnostic quantized (val_loss:\d+\.\d{8} val_bpb:\d+\.\d{8}) eval_time:\d+ms$", line)[1]
@@ -76,7 +76,7 @@ class GptqTest(ModelTest):
         rows = [line.split() for line in text.splitlines() if re.match(r"(tok_emb|blocks\.\d\.mlp)", line)]
         errors = {row[0]: float(row[-1]) for row in rows if "#" in "".join(row)}
         self.assertEqual(len(errors), 5, text)
-        # In eight bits the table loses less than the MLPs in six.
+        # The 8-bit table has a smaller error than the 6-bit MLPs.
         self.assertTrue(0 < errors["tok_emb.weight"] < errors["blocks.0.mlp.fc.weight"] < 20, errors)
         self.refuses(USAGE, "--artifact", "inspect", "--artifact", out / "final_model.int6.ptz", out)
 
@@ -93,7 +93,7 @@ class GptqTest(ModelTest):
             costs.append(abs(float(self.quantized_score(made).split()[0].split(":")[1]) - raw))
         self.assertEqual(sizes, sorted(sizes))
         self.assertEqual(costs, sorted(costs, reverse=True))
-        # Clipped for the bits, not at the defaults for six.
+        # Clipped for the given bits instead of with the defaults for six bits.
         wide = self.folder / "wide.ptz"
         self.prints("quantize", "--init-from", out, "--out", wide, "--calibrate", self.shards, "--bits", 4,
                     "--mlp-clip-sigmas", 10, "--embed-clip-sigmas", 20)
@@ -141,7 +141,7 @@ class GptqTest(ModelTest):
                      self.folder / "none.ptz", "--calibrate", self.shards)
         self.refuses(MISSING, "no-such-data", *quantize, "--calibrate", self.folder / "no-such-data")
         self.fails(CONFIG, "LQER_FACTOR_BITS=3", **{**QUANTIZED, "LQER_FACTOR_BITS": 3})
-        # No program of that name in the path: the run does not begin.
+        # The path has no program of that name: the run does not start.
         self.fails(MISSING, "lrzip", **{**QUANTIZED, "COMPRESSOR": "pergroup", "PATH": self.folder})
         self.assertFalse(self.out.exists())
         self.assertFalse((self.folder / "none.ptz").exists())

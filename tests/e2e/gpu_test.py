@@ -1,4 +1,4 @@
-"""Whole runs on a GPU; skipped where there is none."""
+"""Whole runs on a GPU; skipped without one."""
 
 import json
 import re
@@ -38,14 +38,14 @@ class GpuTest(RunTest):
         self.assertEqual([event["step"] for event in captured if event["event"] == "batches"], [3, 5])
         launched = self.train(output="launched", GRAPHS=0, **schedule)
         self.assertEqual(train_losses(captured), train_losses(launched))
-        # As large as there is room for, of each shape.
+        # The largest micro-batch that fits, for each shape.
         measured = self.train(output="measured", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=4, **schedule)
         self.assertEqual([event["sequences"] for event in measured if event["event"] == "micro_batch"], [8, 4, 8])
         for found, expected in zip(train_losses(measured), train_losses(launched), strict=True):
             self.assertAlmostEqual(found, expected, delta=2e-3 * expected)
 
     def test_documents_train_captured_as_launched_and_as_on_the_cpu(self):
-        # In every second block with a window as well.
+        # With a window in every second block.
         chosen = dict(LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=8,
                       TRAIN_BATCH_TOKENS=4096, VAL_LOSS_EVERY=4, ATTENTION_WINDOW="0,20,0,5", EVAL_STRIDE=8)
         captured = self.train(DEVICE="cuda", **chosen)
@@ -89,7 +89,7 @@ class GpuTest(RunTest):
         folder = self.folder / "documents"
         folder.mkdir()
         shutil.copy(self.shards / "fineweb_val_000000.bin", folder)
-        # Three steps of documents of 300 tokens, then of 4: the room of a row of 512 is 64 segments.
+        # Three steps with documents of 300 tokens, then of 4: a row of 512 has a capacity of 64 segments.
         tokens = [1 if (i % 300 if i < 12500 else i % 4) == 0 else 3 + i * 7919 % 500 for i in range(40000)]
         write_shard(folder / "fineweb_train_000000.bin", tokens)
         chosen = dict(DEVICE="cuda", DATA_PATH=folder, LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2,
@@ -100,7 +100,7 @@ class GpuTest(RunTest):
         self.assertEqual(train_losses(captured), train_losses(self.train(output="launched", GRAPHS=0, **chosen)))
 
     def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
-        # The only finite gradient makes weights that are not; later steps are settled a step behind.
+        # Finite gradients produce weights that are not finite; results of later steps are read back one step late.
         endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")
         self.fails(70, "3 steps in a row", "NONFINITE_LIMIT=3", ON_NONFINITE="skip", NONFINITE_LIMIT=3, **endless)
         self.fails(70, "final weights are not finite", ON_NONFINITE="skip", ITERATIONS=2, **endless)
@@ -124,7 +124,7 @@ class GpuTest(RunTest):
             events = self.train(output=parts, DEVICE="cuda", FP8=parts, **wide)
             if any("needs an H100" in line for line in self.warnings):
                 self.skipTest("no Hopper GPU")
-            # The head of these settings is the token table.
+            # With these settings the head is the token table.
             used = parts.replace("1", "mlp,qkv,out")
             self.assertIn("fp8:" + used, self.lines)
             qkv, mlp = ("hopper_fp8" if part in used else "hopper" for part in ("qkv", "mlp"))
@@ -139,7 +139,7 @@ class GpuTest(RunTest):
         wide = dict(VOCAB_SIZE=8192, TOKENIZER_PATH="", MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=12,
                     SMEAR_GATE=0, SMEAR_GATE_ENABLED=1, DETERMINISTIC=1)
         exact = train_losses(self.train(output="cpu", DEVICE="cpu", COMPUTE_DTYPE="fp32", **wide))
-        # A head that is the token table is in FP8 only where it is named, and all parts' names are FP8=1.
+        # A head that is the token table is in FP8 only if it is named, and naming all parts equals FP8=1.
         for fp8, kernel, delta in (("head", "hopper_fp8", 0.03), (0, "hopper", 5e-3)):
             captured = self.train(output=kernel, DEVICE="cuda", FP8=fp8, **wide)
             if any("needs an H100" in line for line in self.warnings):
@@ -272,7 +272,7 @@ class GpuTest(RunTest):
             self.assertEqual([event["val_loss"] for event in found if event["event"] in ("val", "final")], scores)
 
     def test_captured_runs_are_launched_ones_bit_for_bit(self):
-        # Clipping begins after the warm-up and QAT in mid-run: what was recorded is recorded anew. The
+        # Clipping begins after the warm-up, and QAT in the middle of the run: the graphs are captured again. The
         # last validation batch is smaller than the others.
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, WARMDOWN_ITERS=20,
                       LATE_QAT_THRESHOLD=0.5, WARMUP_STEPS=3, GRAD_CLIP_NORM=0.5, VAL_LOSS_EVERY=5, VAL_BATCH_SIZE=1024,
@@ -281,10 +281,10 @@ class GpuTest(RunTest):
         def numbers(events):
             return [(event["event"], event.get("train_loss"), event.get("val_loss")) for event in events]
 
-        for name, products in (("bf16", {}), ("fp8", dict(FP8=1)), ("recompute", dict(FP8=1, ACTIVATION_RECOMPUTE="block"))):
-            captured = numbers(self.train(output=name, **chosen, **products))
+        for name, options in (("bf16", {}), ("fp8", dict(FP8=1)), ("recompute", dict(FP8=1, ACTIVATION_RECOMPUTE="block"))):
+            captured = numbers(self.train(output=name, **chosen, **options))
             self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
-            self.assertEqual(captured, numbers(self.train(output=f"{name}-launched", GRAPHS=0, **chosen, **products)))
+            self.assertEqual(captured, numbers(self.train(output=f"{name}-launched", GRAPHS=0, **chosen, **options)))
             self.assertTrue(any(line.startswith("late_qat:enabled") for line in self.lines))
 
     def test_deterministic_runs_are_equal_bit_for_bit(self):
@@ -310,7 +310,7 @@ class GpuTest(RunTest):
                    TRAIN_BATCH_TOKENS=1 << 30, VAL_BATCH_SIZE=1 << 20, TRAIN_SEQ_LEN=1024, VAL_TOKENS=0)
 
     def test_micro_batches_are_cut_to_fit_a_memory_limit_and_the_losses_stay(self):
-        # Passes over a whole micro-batch of 262,144 tokens take some 2 GB for tensors.
+        # A forward and backward pass over a whole micro-batch of 262,144 tokens needs about 2 GB for tensors.
         large = dict(COMPUTE_DTYPE="fp32", TRAIN_BATCH_TOKENS=8 << 18, VAL_BATCH_SIZE=8 << 18, ITERATIONS=4)
         limit = 1.5
         expected = self.train_on_gpu(output="unlimited", **large)

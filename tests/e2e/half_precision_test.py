@@ -1,13 +1,13 @@
-"""COMPUTE_DTYPE=fp16 with dynamic loss scaling, here on a CPU; on a GPU see gpu_test.py."""
+"""COMPUTE_DTYPE=fp16 with dynamic loss scaling on a CPU; gpu_test.py tests it on a GPU."""
 
 import signal
 import unittest
 
 from harness import SMALL, RunTest, mpirun, read_until, train_losses
 
-# Few tokens: a CPU multiplies slowly in fp16.
+# Few tokens, because fp16 GEMMs are slow on a CPU.
 FEW_TOKENS = dict(SMALL, TRAIN_BATCH_TOKENS=256, VAL_LOSS_EVERY=0, VAL_BATCH_SIZE=512, VAL_TOKENS=512)
-# A loss whose gradient cannot be held in fp16 at the first scales.
+# A loss whose gradient overflows in fp16 at the first scales.
 OVERFLOWING = dict(COMPUTE_DTYPE="fp16", MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, WARMUP_STEPS=0)
 
 
@@ -36,7 +36,7 @@ class HalfPrecisionTest(RunTest):
         overflows = skipped(events)
         self.assertGreater(len(overflows), 0)
         self.assertEqual([event["overflows"] for event in overflows], list(range(1, len(overflows) + 1)))
-        # Each halves the scale of the step after it.
+        # Each overflow halves the scale of the following step.
         scale = 65536
         skipped_steps = {event["step"] for event in overflows}
         for event in steps(events):

@@ -1,4 +1,4 @@
-"""Runs the real programs on real text: what every end-to-end test here shares."""
+"""Runs the real programs on real text: common code of the end-to-end tests."""
 
 import atexit
 import functools
@@ -19,11 +19,11 @@ BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
 PROGRAM = (BUILD / "train_gpt",)
 TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
-VOCAB = 512  # pieces of that tokenizer
-TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
+VOCAB = 512  # pieces of TOKENIZER
+TEXT = pathlib.Path("/usr/share/common-licenses")  # exists on every Debian and Ubuntu
 
-# Small enough for a run to take less than a second, with every part of the record switched on. A step has two
-# micro-batches: with the eight of the default (GRAD_ACCUM_STEPS=None) a run takes half as long again.
+# Small enough for a run in less than a second, with every part of the record switched on. A step has two
+# micro-batches: with the default of eight (GRAD_ACCUM_STEPS=None) a run takes 1.5 times as long.
 SMALL = {
     "VOCAB_SIZE": VOCAB, "NUM_LAYERS": 4, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2,
     "BIGRAM_VOCAB_SIZE": 64, "BIGRAM_DIM": 32, "XSA_LAST_N": 1, "ROPE_DIMS": 4, "VE_DIM": 24,
@@ -32,7 +32,7 @@ SMALL = {
     "WARMUP_STEPS": 1, "VAL_LOSS_EVERY": 4, "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0,
     "MUON_MOMENTUM_WARMUP_STEPS": 6, "EVAL_STRIDE": 0, "ARTIFACT": "none", "DEVICE": "cpu",
 }
-# The last record's recipe: blocks 2 and 3 of five recur from step 6 of 12 on, lanes begin with block 4.
+# The last record's recipe: blocks 2 and 3 of five recur from step 6 of 12 on, and lanes begin with block 4.
 LAST_RECORD = dict(
     SMALL, RECIPE="last_record", LOADER_ORDER="documents", NUM_LAYERS=5, MODEL_DIM=64, NUM_HEADS=4, NUM_KV_HEADS=2,
     MLP_MULT=2, XSA_LAST_N=5, ROPE_DIMS=8, ROPE_YARN=0, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0, SMEAR_GATE=0,
@@ -40,19 +40,19 @@ LAST_RECORD = dict(
     LOOP_START=2, LOOP_END=3, ENABLE_LOOPING_AT=0.5, PARALLEL_START_LAYER=4, MUON_COEFFICIENTS="polar_express",
     MUON_ROW_NORMALIZE=1, WARMDOWN_FRAC=0.85, MIN_LR=0.1, SWA_ENABLED=0, LATE_QAT_THRESHOLD=0, WARMUP_STEPS=0,
     ITERATIONS=12)
-# Record 43's recipe: windows change before steps 4, 8 and 12; Adam updates after odd steps.
+# Record 43's recipe: windows change before steps 4, 8 and 12, and Adam updates after odd steps.
 SPEEDRUN_43 = dict(
     RECIPE="speedrun_43", VOCAB_SIZE=VOCAB, BOS_ID=1, MODEL_DIM=48, NUM_HEADS=6, NUM_KV_HEADS=6, MLP_MULT=2,
     TRAIN_BATCH_TOKENS=512, SEGMENT_LIMIT=40, VAL_TOKENS=2560, VAL_BATCH_SIZE=2560, EVAL_SEQ_LEN=320,
     VAL_LOSS_EVERY=4, ITERATIONS=14, SCHEDULE_ITERATIONS=12, WINDOW_BLOCK=4, SHORT_WINDOW="1,3@4,5@8,6@12",
     LONG_WINDOW="3,7@4,11@8,13@12", MUON_MOMENTUM_WARMUP_STEPS=6, MUON_MOMENTUM_COOLDOWN_STEPS=4, DEVICE="cpu")
-# The eight micro-batches of the default, which any number of ranks shares.
+# The default of eight micro-batches, which any number of ranks can divide.
 OF_RANKS = dict(SMALL, GRAD_ACCUM_STEPS=None, TRAIN_BATCH_TOKENS=1024, VAL_BATCH_SIZE=2048, VAL_TOKENS=2048)
 
 
 @functools.cache
 def common_folder():
-    """→ the folder of what the tests of this process make once, and share."""
+    """Returns the folder for files that the tests of this process create once and share."""
     folder = tempfile.TemporaryDirectory(prefix="train_gpt-test-")
     atexit.register(folder.cleanup)
     return pathlib.Path(folder.name)
@@ -60,7 +60,7 @@ def common_folder():
 
 @functools.cache
 def licences_shards(tokens=30000):
-    """→ the folder of shards of the licences' text, of so many tokens each."""
+    """Returns a folder of shards of the licences' text, each with this many tokens."""
     shards = common_folder() / str(tokens) / "shards"
     texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
     subprocess.run(
@@ -71,10 +71,10 @@ def licences_shards(tokens=30000):
 
 
 class RunTest(unittest.TestCase):
-    """A folder of its own, shards of the licences' text, and train_gpt run in it."""
+    """A test with its own folder, with shards of the licences' text, that runs train_gpt."""
 
     small = SMALL
-    preloaded = True  # whether processes are forks of one that has the libraries loaded, where nothing speaks against it
+    preloaded = True  # fork processes from one that has the libraries loaded, if possible
     _losses_of_small = None
 
     @classmethod
@@ -88,9 +88,9 @@ class RunTest(unittest.TestCase):
         cls._folder.cleanup()
 
     def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=PROGRAM, **settings):
-        """train_gpt with the settings of `small` and these → the running process; its files are in self.out.
+        """Starts train_gpt with the settings of `small` and these; returns the process. Its files are in self.out.
 
-        `through`: a command that starts it, such as strace; `program`: () where that knows it.
+        `through`: a command that starts it, such as strace; `program`: () if that command names the program.
         """
         self.out = self.folder / output
         chosen = dict(self.small, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
@@ -98,10 +98,10 @@ class RunTest(unittest.TestCase):
         chosen.update(settings)
         plain = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
                  if name in os.environ}
-        # The sanitizers' build runs under the same tests.
+        # The same tests run with the sanitizers' build.
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
-        # An idle thread spins no longer than train_gpt lets it, which then need not execute itself again.
+        # GOMP_SPINCOUNT is what train_gpt would set, so that it need not execute itself again.
         if self.preloaded:
             env.setdefault("GOMP_SPINCOUNT", preloaded.LOADED_WITH["GOMP_SPINCOUNT"])
         start = subprocess.Popen
@@ -111,11 +111,11 @@ class RunTest(unittest.TestCase):
                      stderr=subprocess.PIPE)
 
     def launch(self, *flags, **settings):
-        """scripts/launch.sh with these flags and settings → the running process."""
+        """Starts scripts/launch.sh with these flags and settings; returns the process."""
         return self.start_gpt(*flags, through=[SOURCE / "scripts" / "launch.sh"], program=(), BUILD_DIR=BUILD, **settings)
 
     def run_gpt(self, *flags, **settings):
-        """start_gpt() → the finished process."""
+        """Runs train_gpt as start_gpt() does and returns the finished process."""
         with self.start_gpt(*flags, **settings) as process:
             try:
                 output, errors = process.communicate(timeout=120)
@@ -124,7 +124,8 @@ class RunTest(unittest.TestCase):
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def run_in_terminal(self, *flags, **settings):
-        """run_gpt(), which must end well, with a terminal as its standard output → what that shows."""
+        """Runs train_gpt, which must succeed, with a terminal as its standard output, and returns the terminal's
+        text."""
         ours, theirs = pty.openpty()
         done = self.run_gpt(*flags, stdout=theirs, **settings)
         os.close(theirs)
@@ -133,13 +134,13 @@ class RunTest(unittest.TestCase):
         try:
             while chunk := os.read(ours, 65536):
                 shown += chunk
-        except OSError:  # how a closed terminal ends
+        except OSError:  # raised when the other end of the terminal is closed
             pass
         os.close(ours)
         return shown.decode()
 
     def train(self, *flags, **settings):
-        """run_gpt(), which must end well → its events."""
+        """Runs train_gpt, which must succeed, and returns its events."""
         done = self.run_gpt(*flags, **settings)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.lines = done.stdout.splitlines()
@@ -147,21 +148,21 @@ class RunTest(unittest.TestCase):
         return read_events(self.out)
 
     def port(self):
-        """→ a port that no other program is given until this test ends. A store can listen on it, since that asks to
-        reuse its address; where none does, nobody answers."""
+        """Returns a port that no other program gets until this test ends. A store can listen on it, because it sets
+        SO_REUSEADDR; if none does, nothing answers."""
         holder = self.enterContext(socket.socket())
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
         return holder.getsockname()[1]
 
     def losses_of_small(self):
-        """→ the losses of a run of SMALL as it is, made once a process, to compare another run's with."""
+        """Returns the losses of a run with SMALL, which is trained once per process, for comparisons."""
         if RunTest._losses_of_small is None:
             RunTest._losses_of_small = train_losses(self.train(output="small", **SMALL))
         return RunTest._losses_of_small
 
     def fails(self, exit_code, *words, **settings):
-        """run_gpt(), which must end with that exit code and one error line that has all these words."""
+        """Runs train_gpt, which must end with that exit code and one error line that contains all these words."""
         done = self.run_gpt(**settings)
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
@@ -173,7 +174,7 @@ class RunTest(unittest.TestCase):
 
 
 def read_until(process, *starts):
-    """Reads its output up to the last of lines that begin so, in whichever order they come."""
+    """Reads the process' output until a line with each of these beginnings has come, in any order."""
     awaited = set(starts)
     for line in process.stdout:
         awaited = {start for start in awaited if not line.startswith(start)}
@@ -183,7 +184,7 @@ def read_until(process, *starts):
 
 
 def saved_line(folder, step):
-    """How the line begins that says that a run's checkpoint of that step is whole."""
+    """Returns how the line begins that reports the completed checkpoint of that step."""
     return f"checkpoint:{folder}/checkpoints/step-{step:08} "
 
 
@@ -201,14 +202,15 @@ def gpu_count():
 
 
 def mpirun(ranks, *more):
-    """What starts so many ranks on this host's CPUs, for start_gpt's `through`; `more` flags of mpirun."""
+    """Returns the command that starts this many ranks on this host's CPUs, for start_gpt's `through`; `more`: flags of
+    mpirun."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    # Nothing is started elsewhere: no need of ssh.
+    # Starts nothing on other hosts, so ssh is not needed.
     return ["mpirun", "--quiet", *root, "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *map(str, more)]
 
 
 def children_named(name, pid):
-    """The pids of that process and its descendants whose program has this name."""
+    """Returns the pids of that process and its descendants whose program has this name."""
     found = []
     for child in map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         found += children_named(name, child)
@@ -218,7 +220,7 @@ def children_named(name, pid):
 
 
 def end(process):
-    """Stops it if it still runs; a launcher gets the time to stop its ranks first."""
+    """Terminates the process if it is still running; a launcher gets time to stop its ranks first."""
     if process.poll() is not None:
         return
     process.terminate()

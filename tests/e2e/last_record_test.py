@@ -1,4 +1,5 @@
-"""The last record's recipe: recurrence begins in the middle of a run, whatever interrupts it and on any number of ranks."""
+"""The last record's recipe: recurrence begins in the middle of a run, also with interruptions and on any number of
+ranks."""
 
 import json
 import re
@@ -19,7 +20,7 @@ def of_kind(events, kind):
 
 
 def whole_run(test):
-    """→ the events of a run of LAST_RECORD that nothing interrupts, made once; its files are in test.out."""
+    """Returns the events of an uninterrupted run of LAST_RECORD, trained once; its files are in test.out."""
     out = common_folder() / "last-record"
     if not out.exists():
         test.train(output=out, CHECKPOINT_EVERY=2)
@@ -44,7 +45,7 @@ class LastRecordTest(ResumeTest):
         killed = self.train(output="killed", CHECKPOINT_EVERY=2)
         self.assertEqual(results(killed), results(whole))
         self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
-        # Four FLOPs of every five are in blocks: more of them from there on.
+        # Four of every five FLOPs are in blocks, which are called more often with recurrence.
         flops = [event["flops_per_token"] for event in of_kind(whole, "train")]
         self.assertEqual([len(set(part)) for part in (flops[:BEGINS], flops[BEGINS:])], [1, 1])
         self.assertGreater(flops[-1], flops[0])
@@ -77,14 +78,14 @@ class LastRecordTest(ResumeTest):
         events = self.train(output="run", VAL_LOSS_EVERY=0)
         lines = (self.out / "metrics.jsonl").read_text().splitlines()
         begun = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "stage")
-        # As on a GPU, where a step's line comes while the next one runs.
+        # As on a GPU, where a step's line is written while the next step runs.
         before = max(i for i in range(begun) if json.loads(lines[i])["event"] == "train")
         lines.insert(before, lines.pop(begun))
         trace = self.folder / "trace.jsonl"
         trace.write_text("\n".join(lines) + "\n")
         short = dict(ITERATIONS=8, VAL_LOSS_EVERY=0, LR_TRACE=trace)
         self.assertEqual(train_losses(self.train(output="replayed", **short)), train_losses(events)[:8])
-        # A run that never came to it.
+        # A run that ended before recurrence.
         never = train_losses(self.train(output="never", **dict(short, LR_TRACE=None, ITERATIONS=5, SCHEDULE_ITERATIONS=12)))
         trace = self.out / "metrics.jsonl"
         replayed = self.train(output="again", VAL_LOSS_EVERY=0, LR_TRACE=trace, SCHEDULE_ITERATIONS=6)
@@ -95,7 +96,7 @@ class LastRecordTest(ResumeTest):
             self.assertTrue(any(words in line for line in self.warnings), self.warnings)
 
     def test_the_weights_of_lanes_in_a_file_are_left_out_of_a_model_without_lanes(self):
-        # As in the files of its script, which has them in any case.
+        # As in the weights of its script, which always contain them.
         self.train(output="lanes", ITERATIONS=1, VAL_LOSS_EVERY=0)
         weights = self.out / "final_model.safetensors"
         self.train(output="no-lanes", ITERATIONS=1, VAL_LOSS_EVERY=0, PARALLEL_START_LAYER=0, INIT_FROM=weights)
@@ -116,7 +117,7 @@ class LastRecordTest(ResumeTest):
                 self.fails(CONFIG, *words, **chosen)
 
     def test_inspect_prints_the_plan_of_a_preset(self):
-        def inspect(*words):  # without the settings of the runs
+        def inspect(*words):  # without the runs' settings
             return subprocess.run([BUILD / "train_gpt", "inspect", "--plan", *words], capture_output=True, text=True)
 
         done = inspect(SOURCE / "configs" / "record_1061.env")
@@ -143,7 +144,7 @@ class LastRecordTest(ResumeTest):
         preset = SOURCE / "configs" / "record_1061.env"
         done = inspect(preset, "--seed", "7")
         self.assertEqual(done.returncode, 0, done.stderr)
-        # The flag's, the preset's and the recipe's.
+        # From the flag, the preset and the recipe.
         for line in ("SEED=7", "BETA2=0.99", "NUM_LOOPS=2", "LOADER_ORDER=documents", "RECIPE=last_record"):
             self.assertIn(line, done.stdout.splitlines())
         whole = self.folder / "whole.env"
@@ -156,7 +157,7 @@ class RanksTest(RunTest):
     small = dict(LAST_RECORD, GRAD_ACCUM_STEPS=None)
 
     def test_losses_do_not_depend_on_the_number_of_ranks(self):
-        shorter = dict(ITERATIONS=6, VAL_LOSS_EVERY=0)  # three steps in each depth
+        shorter = dict(ITERATIONS=6, VAL_LOSS_EVERY=0)  # three steps without and three with recurrence
         expected = train_losses(self.train(output="one", **shorter))
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
@@ -169,11 +170,11 @@ class RanksTest(RunTest):
                             GPTQ_RESERVE_SECONDS=0)
         begun, = of_kind(events, "stage")
         self.assertGreaterEqual(begun["share"], 0.5)
-        # The step before it ended in the first half of the time.
+        # The previous step ended in the first half of the time.
         before = of_kind(events, "train")[begun["step"] - 2]
         self.assertEqual(before["step"], begun["step"] - 1)
         self.assertLess(before["train_time_ms"], 1000)
-        # Its trace repeats the run without a clock.
+        # The trace replays the run without a clock.
         replayed = self.train(output="replayed", through=mpirun(2), MAX_WALLCLOCK_SECONDS=2, ITERATIONS=1000, GPTQ_RESERVE_SECONDS=0,
                               VAL_LOSS_EVERY=0, LR_TRACE=self.folder / "clock" / "metrics.jsonl")
         self.assertEqual(train_losses(replayed), train_losses(events))

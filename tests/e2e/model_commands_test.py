@@ -1,4 +1,4 @@
-"""The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
+"""The commands that use a trained model: eval, quantize, sample, and inspect on its artifact."""
 
 import collections
 import json
@@ -13,17 +13,17 @@ import zlib
 
 from harness import BUILD, SMALL, TOKENIZER, RunTest, common_folder, mpirun
 
-# What a run prints at its end: an artifact, two strides of sliding windows and test-time training.
+# Settings for final scores: an artifact, two strides of sliding windows and test-time training.
 SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=512, TTT_EPOCHS=1,
               TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048)
-# The environment of a command has no settings: they come from the config.json of the run.
+# Commands get no settings from the environment: they come from the run's config.json.
 UNSET = dict.fromkeys([*SMALL, "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "RUN_ID"])
-# Settings of training and validation that do not fit.
+# Inconsistent settings of training and validation, which the commands ignore.
 UNFIT = ["--train-batch-tokens", 1000, "--val-batch-size", 100, "--val-bytecount-device", "cuda"]
 
 
 def exact_scores(lines):
-    """→ name: [val_loss:..., val_bpb:...] of the final scores."""
+    """Returns {name: [val_loss:..., val_bpb:...]} of the final scores."""
     words = [line.split() for line in lines if "_exact val_loss" in line and not line.startswith("DIAGNOSTIC")]
     return {name: scores for name, *scores in words}
 
@@ -32,7 +32,7 @@ class ModelTest(RunTest):
     runs = {}
 
     def trained(self, name, **settings):
-        """→ the folder of a run with SCORED and these settings, trained once for all tests, and its lines."""
+        """Returns the folder and the lines of a run with SCORED and these settings, trained once for all tests."""
         if name not in self.runs:
             self.train(output=common_folder() / name, **{**SCORED, **settings})
             self.runs[name] = (self.out, self.lines)
@@ -81,7 +81,7 @@ class EvalTest(ModelTest):
             scores = self.eval(out / f"final_model.{suffix}")
             validation = scores.pop("final_validation_exact")
             self.assertEqual(scores, exact_scores(lines))
-        # The run scored the same weights once more, in sequences of the same length.
+        # The run also scored the same weights in sequences of the same length.
         rounded = next(line for line in lines if line.startswith("DIAGNOSTIC post_ema"))
         self.assertIn(f"val_loss:{float(validation[0].split(':')[1]):.4f}", rounded)
 
@@ -92,7 +92,8 @@ class EvalTest(ModelTest):
         scores = self.eval(weights)
         scores.pop("final_validation_exact")
         self.assertEqual(scores, exact_scores(lines))
-        # Found in the tokenizer again; or a token in the validation tokens, behind the shard's header.
+        # Other ways to get BOS_ID: from the tokenizer, or as a token of the validation tokens, after the shard's
+        # header.
         token = int.from_bytes((self.shards / "fineweb_val_000000.bin").read_bytes()[1100:1102], "little")
         for bos_id, is_same in (("auto", True), (token, False)):
             other = self.eval(weights, "--bos-id", bos_id)
@@ -104,7 +105,7 @@ class EvalTest(ModelTest):
     def test_scores_by_document_add_up_to_the_scores(self):
         out, _ = self.trained("int6")
         path = self.folder / "documents.jsonl"
-        # A frequent token begins a document, so that there are many.
+        # A frequent token as BOS, so that there are many documents.
         shard = (self.shards / "fineweb_val_000000.bin").read_bytes()[1024:1024 + 2 * 2048]
         bos, _ = collections.Counter(struct.unpack("<2048H", shard)).most_common(1)[0]
         for words, settings in (([], dict(BOS_ID=bos)), (["--document-attention", 1], dict(BOS_ID=bos, TTT_ENABLED=0)),
@@ -136,7 +137,7 @@ class EvalTest(ModelTest):
         self.assertIn("ranks:2 by:openmpi", self.lines[0])
         for name, (loss, bpb) in exact_scores(lines).items():
             for expected, found in zip((loss, bpb), scores[name]):
-                # Sums in another order; test-time training amplifies it.
+                # Sums in another order, which test-time training amplifies.
                 self.assertAlmostEqual(float(found.split(":")[1]), float(expected.split(":")[1]), delta=1e-4)
 
     def test_flags_beat_the_runs_settings(self):
@@ -195,7 +196,7 @@ class EvalTest(ModelTest):
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
 
     def test_the_scripts_quirk_keeps_qat_on_in_test_time_training(self):
-        # An untied head, whose rounding shows in every score; the other small matrices begin at zero.
+        # An untied head, whose rounding affects every score; the other small matrices begin at zero.
         out, lines = self.trained("quirks", RECORD_QUIRKS=1, LATE_QAT_THRESHOLD=0.6, TTT_LR=0.1, TIE_EMBEDDINGS=0)
         self.assertTrue(any(line.startswith("late_qat:enabled") for line in lines))
         model = out / "final_model.int6.ptz"
@@ -290,7 +291,7 @@ class SampleTest(ModelTest):
         self.assertEqual(self.sample(*words, "--stop", "no such text"), f"The e{whole}")
 
     def test_ends_with_the_document(self):
-        # A run of documents of a few words each: BOS is soon drawn.
+        # A run on documents of a few words each, so that BOS is sampled soon.
         text = self.folder / "short.txt"
         text.write_text("You may copy.\n\n" * 2000)
         settings = dict(SMALL, DATA_PATH=text, LOADER_ORDER="stream", ITERATIONS=30, VAL_LOSS_EVERY=0, EMA_ENABLED=0,
@@ -302,7 +303,7 @@ class SampleTest(ModelTest):
         self.assertLess(int(self.errors.splitlines()[-1].split()[0]), 20)
 
     def test_the_cache_changes_nothing(self):
-        # More than one context: the oldest half is left out.
+        # Longer than the context: the oldest half is dropped.
         texts = {self.sample("--prompt", "You may", "--temperature", 0, "--train-seq-len", 16, "--kv-cache", cache)
                  for cache in (0, 1)}
         self.assertEqual(len(texts), 1)
@@ -318,10 +319,10 @@ class SampleTest(ModelTest):
             self.assertNotIn(whole, texts, hide)
 
     def test_characters_outside_the_vocabulary(self):
-        # The fixture's tokenizer has pieces of the licence's letters, and bytes for all others.
+        # The fixture's tokenizer has pieces for the licence's letters and byte pieces for all others.
         prompt = "Zwölf ☃ 日本語 👩‍🚀"
         self.assertTrue(self.sample("--prompt", prompt).startswith(prompt))
-        # This one has no bytes.
+        # This tokenizer has no byte pieces.
         unknown = TOKENIZER.with_name("data_odd.model")
         out, _ = self.trained("int6")
         self.refuses(64, 'characters that the tokenizer does not know (expected text of its pieces, found an unknown '

@@ -1,4 +1,4 @@
-"""A model knows its own stage, QAT and step: they are stored with its weights, whatever becomes of its run's files."""
+"""A model file stores its own stage, QAT state and step, independently of its run's files."""
 
 import json
 import re
@@ -13,14 +13,14 @@ BEFORE, AFTER = 4, 12  # steps of a checkpoint before recurrence and of the fina
 
 
 def metadata(path):
-    """The __metadata__ of a safetensors file."""
+    """Returns the __metadata__ of a safetensors file."""
     data = path.read_bytes()
     length, = struct.unpack("<Q", data[:8])
     return json.loads(data[8:8 + length]).get("__metadata__", {})
 
 
 def without_metadata(path):
-    """Rewrites a safetensors file as an older program wrote it."""
+    """Rewrites a safetensors file as an older program would have written it."""
     data = path.read_bytes()
     length, = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + length])
@@ -34,7 +34,7 @@ class ModelRecordTest(RunTest):
     small = dict(LAST_RECORD, EMA_ENABLED=0)
 
     def run_of(self, output):
-        """That folder is a copy of a run through recurrence with all its checkpoints, which is made once; its
+        """Copies a run through recurrence with all its checkpoints, which is trained once, to that folder; its
         validation losses by step are in self.by_step."""
         first = self.folder / "first"
         if not first.exists():
@@ -44,7 +44,7 @@ class ModelRecordTest(RunTest):
         return self.out
 
     def score(self, model, *flags, through=(), **settings):
-        """→ eval's val_loss of whole sequences; what it said is in self.said."""
+        """Returns eval's val_loss for whole sequences; its output is in self.said."""
         done = self.run_gpt("eval", "--init-from", model, *flags, output=self.out.name, through=through, **settings)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.said = done.stdout + done.stderr
@@ -131,7 +131,7 @@ class ModelRecordTest(RunTest):
         self.expect(run, AFTER)
         self.assertIn("no record of its stage is stored with it; taken as in recurrence, by ", self.said)
         self.assertIn("after 12 steps", self.said)
-        # Its run went on after it was written.
+        # The run continued after the model was written.
         lines = (run / "metrics.jsonl").read_text().splitlines()
         kept = [line for line in lines if json.loads(line)["event"] != "model"]
         first = next(i for i, line in enumerate(kept) if json.loads(line)["event"] == "train")

@@ -1,4 +1,5 @@
-"""What is a model to the commands and to INIT_FROM, and what is none: folders of runs and checkpoints, others' files."""
+"""What the commands and INIT_FROM accept as a model, and what they reject: folders of runs and checkpoints, and other
+files."""
 
 import collections
 import io
@@ -18,7 +19,7 @@ from harness import BUILD, TOKENIZER, mpirun, read_until, train_losses
 from safetensors.torch import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL = 64, 65, 66, 70
-# Two ranks' checkpoints, the last one of the last step; weights that are not near their average.
+# Checkpoints of two ranks, the last one at the last step; the weights are not near their average.
 SAVED = dict(through=mpirun(2), CHECKPOINT_EVERY=4, KEEP=3, ARTIFACT="int6", TTT_ENABLED=0, EVAL_STRIDE=0,
              EMA_DECAY=0.5)
 
@@ -28,20 +29,20 @@ class SourcesTest(model_commands_test.ModelTest):
         return self.trained("saved", **SAVED)[0]
 
     def copied(self, name, *left_out):
-        """→ a copy of the run's folder, made anew, without these files."""
+        """Returns a new copy of the run's folder without these files."""
         folder = self.folder / name
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.run_folder(), folder, ignore=lambda _, names: set(names) & set(left_out))
         return folder
 
     def quantized(self, model, *words):
-        """→ the artifact of the model, byte by byte."""
+        """Returns the artifact's bytes for the model."""
         made = self.folder / "made.ptz"
         self.prints("quantize", "--init-from", model, "--out", made, *words)
         return made.read_bytes()
 
     def val_line(self, model, *words, **settings):
-        """→ the scores of the model."""
+        """Returns the scores of the model."""
         lines = self.prints("eval", "--init-from", model, *words, "--eval-stride", 0, **settings).splitlines()
         return next(line.split(" eval_time")[0] for line in lines if line.startswith("final_"))
 
@@ -56,7 +57,7 @@ class FoldersTest(SourcesTest):
         self.assertIn(f"{run}: the model is {run}/final_model.safetensors\n", self.errors)
         self.assertIn("\n  NUM_LAYERS=4\n", self.prints("inspect", run))
         longer = self.copied("longer")
-        (longer / "checkpoints" / "finished.json").unlink()  # as a run does that goes on
+        (longer / "checkpoints" / "finished.json").unlink()  # as a run does that continues
         self.quantized(longer)
         self.assertIn("final_model.safetensors; its run has gone on since, to step 8\n", self.errors)
         alone = self.copied("artifact_alone", *self.FINAL[:2], "checkpoints")
@@ -72,7 +73,7 @@ class FoldersTest(SourcesTest):
         raw = self.quantized(last, "--weights", "raw")
         self.assertIn(f"{last}: the weights as trained\n", self.errors)
         self.assertNotEqual(raw, artifact)
-        # A run that averages nothing ends with these weights.
+        # A run without averaging ends with these weights.
         plain, _ = self.trained("plain", **SAVED | dict(EMA_ENABLED=0))
         self.assertEqual(raw, (plain / "final_model.int6.ptz").read_bytes())
         tables = [self.prints("inspect", "--weights", weights, last) for weights in ("raw", "ema")]
@@ -154,14 +155,14 @@ class FoldersTest(SourcesTest):
             try:
                 run = self.out
                 read_until(process, "checkpoint")
-                # It would wait for whoever reads its lines.
+                # The process would block if nobody read its output.
                 threading.Thread(target=process.stdout.read).start()
                 models = set()
                 for _ in range(3):
                     self.quantized(run)
                     self.assertRegex(self.errors, r"running: the newest checkpoint, .*step-\d{8}; the average \(EMA\)")
                     models.add(self.errors)
-                self.assertGreater(len(models), 1)  # it went on meanwhile
+                self.assertGreater(len(models), 1)  # it trained meanwhile
                 self.prints("inspect", run)
                 self.val_line(run, through=mpirun(2))
                 self.assertRegex(self.errors, r"running/checkpoints: the newest checkpoint, .*step-\d{8}; the average")
@@ -201,7 +202,7 @@ class WeightsOfOthersTest(SourcesTest):
         artifact = (run / "final_model.int6.ptz").read_bytes()
         self.assertEqual(self.quantized(exported), artifact)
         self.assertIn(f"{exported}/model.safetensors: model. taken off the names\n", self.errors)
-        # As save_pretrained() writes it: the config with fields of its own, the weights in shards with an index.
+        # As save_pretrained() writes it: the config with its own fields, the weights in shards with an index.
         config = json.loads((exported / "config.json").read_text())
         saved = self.folder / "fine_tuned"
         saved.mkdir()
@@ -220,7 +221,7 @@ class WeightsOfOthersTest(SourcesTest):
         self.assertEqual(self.quantized(saved), artifact)
         self.assertEqual(self.quantized(saved / "model.safetensors.index.json"), artifact)
         self.assertIn(": safetensors, in several files\n", self.prints("inspect", saved))
-        # The tokenizer of the export stands beside the weights.
+        # The tokenizer of the export is stored with the weights.
         text = self.prints("sample", "--init-from", exported, "--prompt", "The", "--tokens", 3, "--temperature", 0)
         self.assertEqual(text, self.prints("sample", "--init-from", run, "--prompt", "The", "--tokens", 3,
                                            "--temperature", 0))

@@ -1,4 +1,4 @@
-"""What runs leave in OUTPUT_DIR: a former run's files, the link to the log, and a reader that goes away."""
+"""Files in OUTPUT_DIR: a former run's files, the link to the log, and a closed standard output."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class OutputsTest(RunTest):
         return {path.name: path.read_bytes() for path in self.out.iterdir()}
 
     def former_run(self, name):
-        """The folder of that name has the files of a run of one step → these."""
+        """Runs one step in the folder of that name and returns its files."""
         one_step = self.folder / "one-step"
         if not one_step.exists():
             self.train(output=one_step.name, ITERATIONS=1)
@@ -35,7 +35,7 @@ class OutputsTest(RunTest):
         return self.files()
 
     def until_step_1(self, **settings):
-        """→ a run that has done its first step, and has no end."""
+        """Returns an endless run that has done its first step."""
         process = self.start_gpt(**ENDLESS, **settings)
         self.addCleanup(process.communicate)
         self.addCleanup(end, process)
@@ -48,7 +48,7 @@ class OutputsTest(RunTest):
         process.wait()
 
     def bad_shards(self):
-        """→ a folder whose first training batch has a token beyond the vocabulary."""
+        """Returns a folder whose first training batch has a token beyond the vocabulary."""
         folder = self.folder / "bad"
         if not folder.exists():
             folder.mkdir()
@@ -65,7 +65,7 @@ class FormerRunTest(OutputsTest):
             self.fails(BAD_DATA, "fineweb_train_000000.bin", output="former", DATA_PATH=self.bad_shards())
             after = self.files()
             self.assertEqual({name: after[name] for name in NAMES}, before)
-            # Its own are beside them, one set however often it fails.
+            # The new run's files are added once, however often it fails.
             self.assertEqual(sorted(after.keys() - before.keys()), ["config.new.json", "log.new.txt", "metrics.new.jsonl"])
             self.assertIn(b"train_loader:dataset:bad", after["log.new.txt"])
         self.train(output="former", ITERATIONS=1)
@@ -123,14 +123,14 @@ class SecondRunTest(OutputsTest):
                 name = f"second{ranks}"
                 settings = dict(through=mpirun(ranks)) if ranks > 1 else {}
                 first = self.until_step_1(output=name)
-                first.send_signal(signal.SIGSTOP)  # it need not go on to be there
+                first.send_signal(signal.SIGSTOP)  # it holds the lock without running
                 done = self.run_gpt(output=name, ITERATIONS=1, **settings)
                 self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
                 self.assertEqual(len(errors), 1, errors)
                 self.assertIn(f"pid {first.pid} on {socket.gethostname()}", errors[0])
                 self.assertIsNone(first.poll())
-                # The lock ends with its owner, however that ends.
+                # The lock ends with its owner, even when that is killed.
                 self.kill(first)
                 self.train(output=name, ITERATIONS=1, **settings)
                 self.assertEqual(sorted(self.files()), sorted(

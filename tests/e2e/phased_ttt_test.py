@@ -1,4 +1,4 @@
-"""PHASED_TTT_ENABLED and eval --adapt lora: documents that teach adapters, and then the weights, after they were scored."""
+"""PHASED_TTT_ENABLED and eval --adapt lora: documents train adapters, and later the weights, after they were scored."""
 
 import array
 import collections
@@ -24,17 +24,18 @@ PHASED = dict(PHASED_TTT_ENABLED=1, PHASED_TTT_PREFIX_DOCS=8, PHASED_TTT_NUM_PHA
               TTT_CHUNK_SIZE=64, TTT_EVAL_SEQ_LEN=256, TTT_LORA_RANK=2, TTT_LORA_LR=0.003, VAL_TOKENS=8192,
               EVAL_SEQ_LEN=32, GLOBAL_TTT_CHUNK_TOKENS=512, GLOBAL_TTT_BATCH_SEQS=4, GLOBAL_TTT_LR=0.01)
 
-# Many chunks, so that a batch takes a while.
+# Many chunks, so that a batch takes long.
 SLOW = ("--ttt-chunk-size", 16, "--ttt-eval-seq-len", 64)
 
 
 def score_of(text, name):
-    """→ val_loss of the line of that name."""
+    """Returns the val_loss of the line with that name."""
     return float(re.search(rf"(?m)^{name} val_loss:(\d+\.\d{{8}}) val_bpb:\d+\.\d{{8}} eval_time:\d+ms$", text)[1])
 
 
 def frequent_token(shard, count):
-    """→ the token of which the first 8,192 have the nearest to so many: the licences are longer than these."""
+    """Returns the token whose count in the first 8,192 tokens is nearest to `count`: the licences are longer than
+    these."""
     tokens = array.array("H", shard.read_bytes()[1024:][:2 * 8192])
     counts = collections.Counter(tokens)
     return min(counts, key=lambda token: (abs(counts[token] - count), token))
@@ -68,7 +69,7 @@ class PhasedTttTest(ModelTest):
         states = lambda: sorted(path.name for path in out.glob("*.ttt-rank-*"))
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
             process = self.start_gpt(*slow, **{**UNSET, "DEVICE": "cpu"})
-            # SIGTERM comes before the first batch is scored.
+            # SIGTERM arrives before the first batch is scored.
             read_until(process, "ttt_state: " if number == signal.SIGTERM else "ttp: ")
             began = time.monotonic()
             process.send_signal(number)
@@ -96,7 +97,7 @@ class PhasedTttTest(ModelTest):
                                  **{**UNSET, "DEVICE": "cpu"})
         line = next(line for line in process.stdout if line.startswith("ttt_state: "))
         self.assertIn(f"ttt_state: {elsewhere}/final_model.safetensors.ttt-rank-0.phase-K.safetensors bytes:", line)
-        # Nobody else's state is overwritten, and nothing is scored first.
+        # The state of another evaluation is not overwritten, and nothing is scored first.
         second = self.command("eval", "--init-from", model, "--state-dir", elsewhere)
         self.assertEqual((second.returncode, "val_loss" in second.stdout), (CANNOT_CREATE, False), second.stderr)
         self.assertIn(f"found it locked by pid {process.pid} on ", second.stderr)
@@ -136,7 +137,7 @@ class PhasedTttTest(ModelTest):
         alone, shared = (self.prints(*adapt, through=through) for through in ((), mpirun(2)))
         before = score_of(alone, "final_documents")
         self.assertAlmostEqual(score_of(shared, "final_documents"), before, delta=1e-6)
-        # Which batch's A a batch begins with, and so the score, depends on who claimed it.
+        # The initial A of a batch, and so its score, depends on which rank claimed which batch.
         for text in (alone, shared):
             self.assertLess(score_of(text, "final_ttt_phased"), before)
 
@@ -145,24 +146,24 @@ class PhasedTttTest(ModelTest):
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags())
         before, after = score_of(text, "final_documents"), score_of(text, "final_ttt_phased")
         self.assertLess(after, before)
-        # What learns has its lines, and the score beside it none.
+        # Only evaluation with training has these lines.
         self.assertEqual(re.findall(r"prefix_docs:(\d+) ", text), ["0"])
         self.assertGreater(text.index("ttp: "), text.index("final_documents"))
         self.assertNotIn("ttt_concurrent_batches", text)
-        # With batches in flight.
+        # With several batches in flight.
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags(), "--ttt-concurrent-batches", 3)
         self.assertEqual(text.count("\nttt_concurrent_batches:3\n"), 1)
         self.assertEqual(score_of(text, "final_documents"), before)
         self.assertLess(score_of(text, "final_ttt_phased"), before)
         self.refuses(USAGE, "expected an integer in [1, 16]", "eval", "--init-from", out, "--ttt-concurrent-batches", 0)
-        # Without a rate nothing learns.
+        # With a learning rate of 0 nothing is learned.
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags(), "--ttt-lora-lr", 0)
         self.assertEqual(score_of(text, "final_documents"), before)
         self.assertAlmostEqual(score_of(text, "final_ttt_phased"), before, delta=1e-6)
         self.refuses(USAGE, "expected lora", "eval", "--init-from", out, "--adapt", "dora")
 
     def test_documents_have_the_context_of_training(self):
-        # One document, as long as the rows of training, for which RoPE's base has grown.
+        # One document as long as a training row, for which RoPE's base is larger.
         rows = dict(TRAIN_SEQ_LEN=1536, EVAL_SEQ_LEN=0, TRAIN_BATCH_TOKENS=3072, VAL_BATCH_SIZE=3072, VAL_TOKENS=1536,
                     ITERATIONS=1, VAL_LOSS_EVERY=0, ROPE_BASE=100)
         self.train(output="long", BOS_ID=0, **rows)
@@ -189,7 +190,7 @@ class PhasedTttTest(ModelTest):
                 self.assertNotAlmostEqual(by_row, trained, delta=1e-4)
 
     def stirred(self):
-        """→ the last run's folder, its weights with noise, so that attention matters."""
+        """Returns the last run's folder with noise added to its weights, so that attention matters."""
         path, draw = self.out / "final_model.safetensors", np.random.default_rng(1)
         noisy = {name: np.asarray(value + 0.3 * draw.standard_normal(value.shape), value.dtype)
                  for name, value in load_file(path).items()}

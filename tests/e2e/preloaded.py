@@ -11,13 +11,13 @@ import struct
 import subprocess
 
 PR_SET_CHILD_SUBREAPER = 36
-# What libraries read as they are loaded; a process with other values cannot be forked of that one.
+# Variables that libraries read when they are loaded; a process with other values cannot be forked from the server.
 LOADED_WITH = {"OMP_NUM_THREADS": "1", "GOMP_SPINCOUNT": "30000"}
 
 
 @functools.cache
 def server(program):
-    """→ the socket to the process that loads the libraries once for this one."""
+    """Returns the socket to the process that loads the libraries once for this one."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     ours, theirs = socket.socketpair()
@@ -30,13 +30,14 @@ def server(program):
 
 
 def can_start(env):
-    """Whether nothing in that environment matters to libraries as they are loaded, but what the server had."""
+    """Returns whether the environment agrees with the server's in everything that libraries read when they are
+    loaded."""
     return all(env.get(name, value) == value for name, value in LOADED_WITH.items()) and "OMP_NUM_THREADS" in env and (
         not any(name.startswith(("LD_", "MALLOC_", "OMP_WAIT")) or name.endswith("SAN_OPTIONS") for name in env))
 
 
 class Preloaded(subprocess.Popen):
-    """Popen([PRELOADED, WORD ...], env=..., cwd=...): train_gpt with these words."""
+    """Popen([PRELOADED, ARGUMENT ...], env=..., cwd=...) starts train_gpt with these arguments."""
 
     def _execute_child(self, *given):
         call = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments

@@ -1,4 +1,4 @@
-"""A rank that dies, hangs, lags or disagrees ends the run soon, with its name and the right exit code."""
+"""A rank that dies, hangs, lags or disagrees ends the run soon, with its number and the right exit code."""
 
 import concurrent.futures
 import dataclasses
@@ -15,9 +15,9 @@ import unittest
 from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, mpirun, read_events, read_until, write_shard)
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
-HANGS_S = 100  # far longer than any wait here
+HANGS_S = 100  # much longer than any wait here
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
-# Leaves the pid of each rank in a file of its own, which stays the program's.
+# Writes the pid of each rank to a file; exec keeps the pid for the program.
 NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
 
 
@@ -41,7 +41,7 @@ class FaultTest(RunTest):
         return super().start_gpt(*flags, **{"TMPDIR": self.temporary, **settings})
 
     def training(self, name, **settings):
-        """Two ranks that have trained a few steps → their run."""
+        """Returns a run of two ranks that have trained a few steps."""
         temporary = self.temporary / name
         temporary.mkdir()
         process = self.start_gpt(through=mpirun(2) + NOTED, output=name, **dict(ENDLESS, TMPDIR=temporary, **settings))
@@ -49,7 +49,7 @@ class FaultTest(RunTest):
         return Run(process, self.out, [int((temporary / f"pid{rank}").read_text()) for rank in (0, 1)])
 
     def finish(self, run):
-        """→ its error lines. What it started has ended, too."""
+        """Returns the run's error lines; expects that all its processes have exited."""
         try:
             _, errors = run.process.communicate(timeout=HANGS_S)
         except subprocess.TimeoutExpired:
@@ -73,7 +73,7 @@ class FaultTest(RunTest):
             time.sleep(0.05)
 
     def assert_ends(self, done, exit_code, pattern):
-        """It ended so; each of its error lines matches, and there is one at least → these lines."""
+        """Expects this exit code and at least one error line, all matching the pattern; returns the lines."""
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
         self.assertNotEqual(errors, [], done.stderr)
@@ -87,11 +87,11 @@ class FaultTest(RunTest):
         self.assertIn(b"gloo:all_reduce", path.read_bytes())
 
     def bad_data_of_rank_1(self):
-        """→ a folder of shards."""
+        """Returns a folder of shards."""
         folder = self.temporary / "bad"
         folder.mkdir()
         (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
-        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
+        # A micro-batch is 129 tokens, and rank 1 reads the second of each step.
         write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
         return folder
 
@@ -104,12 +104,12 @@ class LostRankTest(FaultTest):
                 os.kill(run.pids[victim], signal.SIGKILL)
                 errors = self.finish(run)
                 self.assertEqual(run.process.returncode, 128 + signal.SIGKILL)
-                # mpirun may end the other before it has said so.
+                # mpirun may kill the other rank before it has written the line.
                 for line in errors:
                     self.assertRegex(line, rf"^ERROR exit=69 rank={1 - victim} step=\d+: a peer was lost at step \d+ ")
 
     def test_a_rank_that_only_lost_a_peer_leaves_the_first_word_to_it(self):
-        # Nobody ends the survivor here, as a launcher would.
+        # There is no launcher here that would kill the surviving rank.
         settings = dict(ENDLESS, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port(), WORLD_SIZE=2)
         survivor = self.start_gpt(RANK=0, LOCAL_RANK=0, **settings)
         other = self.start_gpt(RANK=1, LOCAL_RANK=1, **settings)
@@ -120,7 +120,7 @@ class LostRankTest(FaultTest):
             killed = time.monotonic()
             line = survivor.stderr.readline()
             told = time.monotonic()
-            # It then leaves a launcher the time to end it.
+            # It leaves a launcher time to kill it.
             self.assertIsNone(survivor.poll())
             self.assertEqual(survivor.communicate(timeout=HANGS_S)[1], "")
             self.assertEqual(survivor.returncode, UNAVAILABLE)
@@ -150,13 +150,14 @@ class SilentRankTest(FaultTest):
         def address():
             return dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port())
 
-        # Stopped in a call of the store it holds its file, and the others only know that.
+        # A rank that is stopped during a store call holds the store's file, which is all that the others can
+        # report.
         named = r"(stopped or gone: rank {0}; alive: {1} \(step |file: one of {0}\b)"
-        # The runs start one after another, and wait for their timeouts together.
+        # The runs start one after another and wait for their timeouts in parallel.
         with concurrent.futures.ThreadPoolExecutor() as waiting:
             messages = {}
             for name, victim, timeout_s, rendezvous, words in (
-                # The watch knows only that a store is stopped with its rank.
+                # If a store is stopped with its rank, the watch knows only that.
                 ("store stopped", 0, 7, address(), "rank 0 is stopped or gone"),
                 ("store alive", 1, 3, address(), named.format(1, 0)),
                 ("rank 0 by file", 0, 3, {}, named.format(0, 1)),
@@ -190,7 +191,7 @@ class RendezvousTest(FaultTest):
 
     def test_a_rank_that_never_joins_is_waited_for_aloud_and_named(self):
         by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port())
-        # As sbatch leaves them to a program that it starts without srun.
+        # The variables that sbatch sets for a program that it starts without srun.
         by_file = dict(SLURM_NTASKS=4, SLURM_JOB_ID=5, SLURM_NNODES=1)
         srun = r"\(SLURM_NTASKS\); start with srun"
         runs = (
@@ -198,13 +199,13 @@ class RendezvousTest(FaultTest):
              r"rank 1 of 2 \(WORLD_SIZE\); start each with its RANK", r"rank 1 did not join at tcp \S+ within 4 s"),
             (dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
              f"ranks 1-3 of 4 {srun}", r"rank 1 did not join at file \S+ within 4 s"),
-            # Another job, whose store does not have the rank above.
+            # Another job, whose store does not have the previous case's rank.
             (dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
              f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not join at file \S+ within 4 s"),
             (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=self.port())),
              r"rank 0 of 2 \(WORLD_SIZE\) at MASTER_ADDR:MASTER_PORT 127\.0\.0\.1:\d+; start each", "expected rank 0 listening there"),
         )
-        # Below five seconds, after which a line is promised at the latest.
+        # Less than five seconds, after which a message is guaranteed.
         processes = [self.start_gpt(COMM_TIMEOUT_S=4, **variables) for variables, *_ in runs]
         for process, (_, waits_for, named) in zip(processes, runs):
             with self.subTest(named):
@@ -258,14 +259,14 @@ class OneRankFailsTest(FaultTest):
                             for line in errors), errors)
 
     def test_memory_exhausted_on_one_rank(self):
-        # Enough for LibTorch, not for the 2 GB table, which the other rank can have.
+        # Enough for LibTorch but not for the 2 GB table, which the other rank can allocate.
         small = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then ulimit -v 4000000; fi; exec "$0" "$@"'
         done = self.run_gpt(through=[*mpirun(2), "bash", "-c", small], BIGRAM_VOCAB_SIZE=33554432)
         self.assert_ends(done, MEMORY, r"^ERROR exit=71 rank=1\b.*MODEL_DIM|^ERROR exit=69 rank=0\b")
 
 
 class TokenisingRankTest(FaultTest):
-    """Text that one of two ranks tokenises, with both waiting for the whole of it."""
+    """Text that one of two ranks tokenizes while both wait for all of it."""
 
     def text(self, end=b""):
         path = self.temporary / "long.txt"
@@ -274,7 +275,7 @@ class TokenisingRankTest(FaultTest):
 
     def test_its_death_ends_the_other(self):
         text = self.text()
-        # Reads of a megabyte; only the rank that tokenises has any.
+        # Reads of a megabyte, which only the tokenizing rank does.
         kill = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(text), "-e", "trace=read",
                 "-e", "inject=read:signal=SIGKILL:when=2"]
         settings = dict(DATA_PATH=text, VAL_TOKENS=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port(), WORLD_SIZE=2,

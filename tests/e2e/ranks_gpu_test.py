@@ -1,4 +1,4 @@
-"""Faults of several ranks on GPUs; skipped where there are fewer than two."""
+"""Faults of several ranks on GPUs; skipped with fewer than two GPUs."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ class SilentRankTest(RunTest):
     def test_a_stopped_rank_is_named_and_the_last_collectives_are_saved(self):
         self.assert_a_stopped_rank_is_named()
 
-    # The host then waits for room for the next batch, not for the numbers of a step.
+    # The host then waits for space for the next batch, not for a step's metrics.
     def test_a_stopped_rank_is_named_where_a_step_has_many_micro_batches(self):
         self.assert_a_stopped_rank_is_named(GRAD_ACCUM_STEPS=16)
 

@@ -1,4 +1,4 @@
-"""Several ranks train as one does, whoever starts them, and one of them speaks for all."""
+"""Several ranks train as one rank does, with any launcher, and only one of them logs."""
 
 import math
 import os
@@ -12,11 +12,11 @@ from harness import (BUILD, OF_RANKS, SOURCE, TOKENIZER, TORCHRUN, RunTest, end,
 from safetensors.numpy import load_file
 
 TOLERANCE = 1e-5
-of_one = {}  # a run of OF_RANKS on one rank, made when it is first asked for
+of_one = {}  # a run of OF_RANKS on one rank, trained when first needed
 
 
 class RanksTest(RunTest):
-    """One rank's run to compare with, and a TMPDIR that shows what is left behind."""
+    """One rank's run for comparison, and a TMPDIR that shows files that are left behind."""
 
     small = OF_RANKS
 
@@ -64,7 +64,8 @@ class WorldSizeTest(RanksTest):
         return [event["token_offset"] for event in events if event["event"] == "train"]
 
     def train_as_one(self, ranks, expected, weights, **settings):
-        """So many ranks, which read the tokens of one and have its losses, scores and weights → their events."""
+        """Runs this many ranks, which read one rank's tokens and have its losses, scores and weights; returns their
+        events."""
         events = self.train(output=f"np{ranks}", through=mpirun(ranks), **settings)
         self.assertEqual(self.offsets(events), self.offsets(expected))
         self.assert_same_losses(expected, events)
@@ -76,7 +77,7 @@ class WorldSizeTest(RanksTest):
         return events
 
     def test_any_number_of_ranks_reads_the_tokens_of_one_and_gives_its_losses_scores_and_weights(self):
-        # Each of the 8 micro-batches of a step takes a token more than it trains on.
+        # Each of the 8 micro-batches of a step reads one token more than it trains on.
         self.assertEqual(self.offsets(of_one["events"]), [(1024 + 8) * step for step in range(1, 9)])
         for ranks in (1, 8):
             with self.subTest(ranks=ranks):
@@ -85,8 +86,8 @@ class WorldSizeTest(RanksTest):
     def test_so_do_they_with_every_switch(self):
         for ranks, chosen in (
             (3, dict(GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9)),
-            # Adam turns gradients as small as its eps, which are rounding, into whole steps. The first block's
-            # lambdas never get a gradient.
+            # Adam turns gradients that are as small as its eps, and so are rounding errors, into whole steps. The
+            # first block's lambdas never get a gradient.
             (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0, ADAM_EPS=1e-4)),
             (5, dict(MTP_NUM_HEADS=1, TIE_EMBEDDINGS=0, ADAM_EPS=1e-4, LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=2)),
         ):
@@ -111,7 +112,7 @@ class WorldSizeTest(RanksTest):
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
                 self.train_as_one(ranks, expected, weights, **chosen)
-        # The Python script's rounds have a row for each rank: one rank reads one more of the shard.
+        # The Python script's rounds have one row per rank: one rank reads one row more of the shard.
         quirks = dict(chosen, RECORD_QUIRKS=1, GRAD_CLIP_NORM=0)
         alone = self.offsets(self.train(output="rounds1", **quirks))
         self.assertEqual(alone[:7], offsets[:7])
@@ -132,13 +133,13 @@ class WorldSizeTest(RanksTest):
         )):
             with self.subTest(chosen):
                 losses = train_losses(self.train(output=f"other{number}", through=mpirun(3), ITERATIONS=4, **{
-                    # Whole sequences for three ranks, whatever the order.
+                    # Whole sequences for three ranks in any order.
                     "TRAIN_BATCH_TOKENS": 1536, "VAL_BATCH_SIZE": 1536, "VAL_TOKENS": 1536, **chosen}))
                 self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
                 self.assertLess(losses[-1], losses[0])
 
     def test_a_strided_step_is_the_micro_batches_that_its_ranks_read(self):
-        # Until a shard ends, ranks that read in turns read what one rank reads one after the other.
+        # Until a shard ends, ranks that read alternately read the same tokens as one rank.
         for ranks, micro_batches in ((3, 9), (5, 10)):
             with self.subTest(ranks=ranks):
                 chosen = dict(LOADER_ORDER="strided", VAL_BATCH_SIZE=1920, VAL_TOKENS=1920, ITERATIONS=3,
@@ -158,7 +159,7 @@ class WorldSizeTest(RanksTest):
             try:
                 while not (line := process.stdout.readline()).startswith("step:1/"):
                     self.assertNotEqual(line, "", "the run ended early")
-                # The store's file is unlinked once all ranks have joined.
+                # The store's file is unlinked after all ranks have joined.
                 room = self.temporary / f"train_gpt-{os.geteuid()}"
                 self.assertEqual(room.stat().st_mode & 0o777, 0o700)
                 self.assert_nothing_left()
@@ -180,7 +181,7 @@ class WorldSizeTest(RanksTest):
                             WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=threshold, EMA_ENABLED=0, SWA_EVERY=1)
         self.assert_ends_with_the_first_step_past(1000, events)
         scales = {event["step"]: event["lr_scale"] for event in events if event["event"] == "train"}
-        # The line counts steps from 0, the metrics from 1.
+        # The log line counts steps from 0, the metrics from 1.
         first = min(step for step, scale in scales.items() if scale < threshold)
         self.assertIn(f"late_qat:enabled step:{first - 1} scale:{scales[first]:.4f}", self.lines)
         first = min(step for step, scale in scales.items() if scale < 0.2)
@@ -218,7 +219,8 @@ class OutputTest(RanksTest):
 
 class LauncherTest(RanksTest):
     def train_by_hand(self, *of_each, **settings):
-        """A process with the variables of each rank → rank 0's events; the others say nothing."""
+        """Starts a process with the variables of each rank; returns rank 0's events and expects no output from the
+        others."""
         processes = [self.start_gpt(output="by-hand", **settings, **variables) for variables in of_each]
         try:
             for rank, process in enumerate(processes):
@@ -237,7 +239,7 @@ class LauncherTest(RanksTest):
 
     @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
     def test_torchrun_also_when_it_starts_all_ranks_again_after_one_died(self):
-        # The first attempt has no end but this death. $BASHPID, because torchrun reads $$ as an escaped $.
+        # The first attempt runs until it is killed. $BASHPID, because torchrun reads $$ as an escaped $.
         first_dies = ('if [ "$TORCHELASTIC_RESTART_COUNT" = 0 ]; then export ITERATIONS=1000000; fi; '
                       'if [ "$RANK$TORCHELASTIC_RESTART_COUNT" = 10 ]; then rank=$BASHPID; (until grep -qs train_loss '
                       '"$OUTPUT_DIR/log.txt"; do sleep 0.05; done; kill -9 $rank) & fi; exec "$0" "$@"')
@@ -262,7 +264,7 @@ class LauncherTest(RanksTest):
 
 class LaunchScriptTest(RanksTest):
     def launch(self, *arguments, **variables):
-        """scripts/launch.sh in the environment of this test's run → the finished process."""
+        """Runs scripts/launch.sh in the environment of this test's run; returns the finished process."""
         env = {**os.environ, "BUILD_DIR": BUILD, **variables}
         env = {name: str(value) for name, value in env.items() if value is not None}
         return subprocess.run([SOURCE / "scripts/launch.sh", *map(str, arguments)], env=env, cwd=self.folder,
@@ -275,7 +277,7 @@ class LaunchScriptTest(RanksTest):
         return path
 
     def asked_of_mpirun(self, gpus, *arguments, **variables):
-        """The command that mpirun would get on a machine with these GPUs."""
+        """Returns the command that mpirun would get on a machine with these GPUs."""
         self.pretend("train_gpt", f"echo 'GPUs {gpus}'")
         self.pretend("mpirun", 'echo "$*"')
         return self.launch(*arguments, BUILD_DIR=self.temporary, PATH=f"{self.temporary}:{os.environ['PATH']}",

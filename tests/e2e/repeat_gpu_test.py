@@ -1,4 +1,4 @@
-"""DETERMINISTIC=1 on GPUs: every preset, on one rank and on several, gives the same bits again, also after a kill."""
+"""DETERMINISTIC=1 on GPUs: every preset repeats bit by bit on one rank and on several, also after a kill."""
 
 import functools
 import os
@@ -9,16 +9,16 @@ import unittest
 
 from harness import PROGRAM, SOURCE, RunTest, children_named, gpu_count, mpirun, read_events, read_until, train_losses
 
-# quickstart.env is the same model as quickstart_gpu.env, smaller, and for CPUs.
+# quickstart.env is a smaller quickstart_gpu.env, for CPUs.
 PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
-# A few short steps of a preset's model; the order of sums over ranks shows in the first.
+# A few short steps of a preset's model; the first step shows a different order of summation over ranks.
 SHORT = {
     "DEVICE": "cuda", "DETERMINISTIC": 1, "ITERATIONS": 6, "WARMUP_STEPS": 1,
     "WARMDOWN_ITERS": 0, "ENABLE_LOOPING_AT": 0.5, "TRAIN_BATCH_TOKENS": 65536, "TRAIN_LOG_EVERY": 1,
     "VAL_LOSS_EVERY": 0, "VAL_TOKENS": 16384, "VAL_BATCH_SIZE": 16384, "MAX_WALLCLOCK_SECONDS": 0, "ARTIFACT": "none",
     "EVAL_SEQ_LEN": 2048, "EVAL_STRIDE": 0, "TTT_ENABLED": 0, "PHASED_TTT_ENABLED": 0,
 }
-TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py knows them
+TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py expects these texts
 
 
 @functools.cache
@@ -38,7 +38,7 @@ class RepeatTest(RunTest):
     small = SHORT
 
     def start_preset(self, preset, world, start, output=None, **chosen):
-        """The first start on the first GPUs, the second on the next ones where there are as many."""
+        """Runs the first start on the first GPUs and the second start on the next ones, if there are as many."""
         gpus = visible_gpus()
         first = world * start if gpu_count() >= world * (start + 1) else 0
         return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=output or f"{preset}.{world}.{start}",

@@ -1,5 +1,5 @@
-"""`train_gpt report` on real runs and on damaged ones: what the file says, that nothing in it can become markup,
-and, where there is a browser, what that makes of it."""
+"""`train_gpt report` on real and on damaged runs: its content, that nothing in it can become markup, and, if there is a
+browser, how that renders it."""
 
 import html.parser
 import itertools
@@ -19,7 +19,7 @@ ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
 
 
 class Page(html.parser.HTMLParser):
-    """The title, the scripts and the other tags of an HTML file."""
+    """Collects the title, the scripts and the other tags of an HTML file."""
 
     def __init__(self, path):
         super().__init__()
@@ -45,7 +45,7 @@ class Page(html.parser.HTMLParser):
 
 
 def write_run(folder, events, **settings):
-    """A run's folder with these events, each an object or the text of a line."""
+    """Writes a run's folder with these events, each an object or the text of a line."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
     (folder / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
@@ -64,14 +64,14 @@ def train(step, loss=4.0, **more):
 
 class ReportTest(RunTest):
     def report(self, *runs, out="report.html"):
-        """A report of these folders → the parsed page."""
+        """Makes a report of these folders and returns the parsed page."""
         done = self.run_gpt("report", *runs, "--out", out, OUTPUT_DIR=None)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.file = self.folder / out
         self.assertEqual(done.stdout,
                          f"{out}: {len(runs)} run{'s' * (len(runs) > 1)}, {self.file.stat().st_size} bytes\n")
         page = Page(self.file)
-        self.assertEqual(page.addresses, [])  # it needs nothing else
+        self.assertEqual(page.addresses, [])  # it loads nothing else
         self.assertEqual(page.tags.count("script"), 2)
         return page
 
@@ -219,7 +219,7 @@ class BadInputTest(ReportTest):
 @unittest.skipUnless(shutil.which("chromium"), "no chromium on this machine: pages are not opened")
 class BrowserTest(ReportTest):
     def browse(self, *flags, script=""):
-        """Opens the report's file and runs the script in it; 2 s of the page's time → what chromium prints."""
+        """Opens the report's file and runs the script in it for 2 s of the page's time; returns chromium's output."""
         text = self.file.read_text()
         self.file.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
         with tempfile.TemporaryDirectory() as profile:
@@ -228,7 +228,7 @@ class BrowserTest(ReportTest):
                  "--virtual-time-budget=2000", "--enable-logging=stderr", *flags, self.file.as_uri()],
                 capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
-        # No error, and nothing that the policy had to stop.
+        # No error, and nothing that the content security policy blocked.
         self.assertEqual([line for line in done.stderr.splitlines() if "CONSOLE" in line], [])
         return done.stdout
 
@@ -243,7 +243,7 @@ class BrowserTest(ReportTest):
             self.assertIn(text, page)
         self.assertIn('<th scope="row">SEED</th>', page)
         self.assertIn('<th scope="row">state</th><td class="text">ended</td><td class="text">ended</td>', page)
-        self.assertNotIn('<th scope="row">MODEL_DIM</th>', page)  # the same in both
+        self.assertNotIn('<th scope="row">MODEL_DIM</th>', page)  # equal in both runs
         self.assertNotIn("NaN", page.split("</script>")[-1])
 
     def test_the_x_axis_and_the_cursor_by_keyboard(self):
@@ -263,7 +263,7 @@ class BrowserTest(ReportTest):
         weights = [(19 / 21) ** (8 - step) for step in range(1, 9)]
         mean = sum(weight * (5 - step / 4) for step, weight in enumerate(weights, 1)) / sum(weights)
         self.assertIn(f"<title>true|false|seconds of training 0.08: {mean:.4f}</title>", page)
-        self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was made
+        self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was created
         self.assertRegex(page, r'<th scope="row">MFU, median</th><td>10\.2')
 
     def test_a_loss_that_falls_tenfold_is_read_on_a_logarithmic_axis(self):
@@ -317,7 +317,7 @@ class WatchTest(RunTest):
         self.assertIn(head, text.splitlines()[0])
         self.assertEqual(text.splitlines()[-1], stop["text"])
         self.assertNotIn("left ", text)
-        # Killed: it could not say so.
+        # A killed run has no exit event.
         folder = write_run(self.folder / "killed", events, ITERATIONS=1000)
         self.assertIn("left ", self.watch(folder))
         then = time.time() - 200
@@ -349,7 +349,7 @@ class WatchTest(RunTest):
         os.close(screen)
 
     def frames(self, screen):
-        """What a terminal shows, each time that it is drawn anew; ends with its other end."""
+        """Yields what a terminal shows at each redraw, until its other end is closed."""
         text = b""
         while True:
             try:
@@ -360,7 +360,7 @@ class WatchTest(RunTest):
             yield from whole
 
     def seen(self, frames, *parts):
-        """→ the next frame that has these parts, of a minute"""
+        """Returns the next frame that contains these parts; fails after 60 frames."""
         for frame in itertools.islice(frames, 60):
             if all(part in frame for part in parts):
                 return frame

@@ -1,4 +1,4 @@
-"""`train_gpt report --serve`: who may read the page, and that it follows runs that grow, at little cost."""
+"""`train_gpt report --serve`: which requests are allowed, and that the page follows growing runs at low cost."""
 
 import contextlib
 import html.parser
@@ -19,11 +19,11 @@ import urllib.parse
 from harness import RunTest, end, read_until
 
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
-MANY = 1_440_000 if os.environ.get("MEASURE") else 240_000  # a thousand steps a minute: a day, four hours
+MANY = 1_440_000 if os.environ.get("MEASURE") else 240_000  # a thousand steps per minute: a day, four hours
 
 
 def lines(first, last, name="train"):
-    """The events of these steps, as text."""
+    """Returns the events of these steps as text."""
     return "".join(f'{{"event":"train","step":{step},"train_loss":{3 + step % 1000 / 1000 + 20 * (step == 77777)},'
                    f'"lr_scale":1.0,"grad_norm":{step % 7 / 7},"train_time_ms":{60.5 * step}}}\n'
                    for step in range(first, last + 1))
@@ -45,7 +45,7 @@ def bytes_read_by(process):
 
 
 class Scripts(html.parser.HTMLParser):
-    """The texts of a page's scripts."""
+    """Returns the texts of a page's scripts."""
 
     def __init__(self, text):
         super().__init__()
@@ -66,7 +66,7 @@ class Scripts(html.parser.HTMLParser):
 
 
 def tcp_sockets(state):
-    """→ the fields of the kernel's tables of the sockets in that state."""
+    """Returns the fields of the kernel's socket tables for sockets in that state."""
     rows = [row.split() for table in ("tcp", "tcp6")
             for row in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
     return [fields for fields in rows if fields[3] == state]
@@ -75,7 +75,7 @@ def tcp_sockets(state):
 class ServeTest(RunTest):
     @contextlib.contextmanager
     def serving(self, *runs, port=()):
-        """The server of these runs, which must end well when it is told to."""
+        """Serves these runs; the server must exit successfully when it is stopped."""
         with self.start_gpt("report", *runs, "--serve", *port, OUTPUT_DIR=None) as process:
             try:
                 address = process.stdout.readline().strip()
@@ -90,7 +90,7 @@ class ServeTest(RunTest):
                 end(process)
 
     def get(self, path, token=None, host=None, method="GET", **query):
-        """→ status, headers, text"""
+        """Returns status, headers, text."""
         query = {"token": self.token if token is None else token, **query}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.putrequest(method, f"{path}?{urllib.parse.urlencode(query)}", skip_host=host is not None)
@@ -109,7 +109,7 @@ class ServeTest(RunTest):
         return json.loads(text)
 
     def all_read(self, since=0):
-        """The page, once the server has read the runs to their ends."""
+        """Returns the page after the server has read the runs to their ends."""
         for _ in range(100):
             state = self.changes(since)
             if not state["reading"]:
@@ -138,9 +138,9 @@ class AccessTest(ServeTest):
             for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1",
                          "10.0.0.1", "[::2]", "127.0.0.1@evil.example"):
                 self.assertEqual(self.get("/", host=host)[0], 403, host)
-            for host in ("127.0.0.1", "localhost:9999", f"127.0.0.1:{self.port}", "[::1]:80"):  # 9999: of a tunnel
+            for host in ("127.0.0.1", "localhost:9999", f"127.0.0.1:{self.port}", "[::1]:80"):  # 9999: the port of a tunnel
                 self.assertEqual(self.get("/", host=host)[0], 200, host)
-            self.assertEqual(self.get("/", host="")[0], 403)  # no Host at all
+            self.assertEqual(self.get("/", host="")[0], 403)  # no Host header
 
     def test_it_listens_on_the_loopback_alone(self):
         write_run(self.folder / "own" / "one", 3)
@@ -162,7 +162,7 @@ class AccessTest(ServeTest):
         with self.serving("hostile"):
             status, _, text = self.get("/")
             _, headers, _ = self.get("/changes")
-        self.assertEqual((status, headers["Content-Type"]), (200, "application/json"))  # shown as no page
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/json"))  # not displayed as a page
         scripts = Scripts(text).texts
         self.assertEqual(len(scripts), 2)
         self.assertEqual(json.loads(scripts[0])["runs"][0]["settings"]["DATA_PATH"], ATTACK)
@@ -188,7 +188,7 @@ class AccessTest(ServeTest):
         self.assertEqual((done.returncode, done.stdout), (69, ""))
         self.assertEqual(done.stderr, f"ERROR exit=69 rank=0: port {port} of 127.0.0.1 cannot be used (Address already in use); "
                          "choose another one, or none for a free one\n")
-        with self.serving("busy", port=[str(port)]):  # now it is free
+        with self.serving("busy", port=[str(port)]):  # the port is free again
             self.assertEqual(self.port, port)
 
 
@@ -201,7 +201,7 @@ class FollowTest(ServeTest):
             still = self.changes(state["version"])
             self.assertEqual((still["runs"], still["paths"]), ([], ["grows/one/metrics.jsonl"]))
             text = lines(4, 5)
-            with path.open("a") as file:  # two pieces of a line
+            with path.open("a") as file:  # a line written in two pieces
                 file.write(text[:-30])
                 file.flush()
                 run, = self.changes(still["version"])["runs"]
@@ -215,7 +215,7 @@ class FollowTest(ServeTest):
         path = write_run(self.folder / "cut" / "one", 6)
         with self.serving("cut"):
             version = self.changes()["version"]
-            # As a run does that goes on from step 3, and writes more than there was before it is looked at again.
+            # As a run that resumes from step 3 and writes more than before until the next poll.
             path.write_text(START + lines(1, 3) + lines(4, 9).replace("60.5", "61").replace('"train_loss":3', '"train_loss":4'))
             state = self.changes(version)
             columns = state["runs"][0]["train"]["columns"]
@@ -231,7 +231,7 @@ class FollowTest(ServeTest):
         with self.serving():  # logs is the default
             version = self.changes()["version"]
             (self.folder / "logs" / "b").mkdir()
-            (self.folder / "logs" / "b" / "metrics.jsonl").write_text("")  # has not begun
+            (self.folder / "logs" / "b" / "metrics.jsonl").write_text("")  # has not started
             self.assertEqual(self.changes(version)["paths"], ["logs/a/metrics.jsonl"])
             write_run(self.folder / "logs" / "b", 2)
             state = self.changes(version)
@@ -258,7 +258,7 @@ class FollowTest(ServeTest):
             os.utime(path, (then, then))
             state = self.changes(state["version"])
             self.assertEqual(state["statuses"], [{"kind": "silent", "text": "training, no line for 3 min"}])
-            self.assertEqual(state["runs"], [])  # none of its numbers is sent again
+            self.assertEqual(state["runs"], [])  # no series is sent again
             with path.open("a") as file:
                 file.write('{"event":"exit","code":65,"step":3,"text":"bad"}\n')
             state = self.changes(state["version"])
@@ -300,7 +300,7 @@ class LongRunTest(ServeTest):
             began = time.monotonic()
             _, _, page = self.get("/")
             first_s = time.monotonic() - began
-            self.assertLess(bytes_read_by(process) - before, 20 << 20)  # an answer does not wait for all of it
+            self.assertLess(bytes_read_by(process) - before, 20 << 20)  # an answer does not wait until everything is read
             state = self.all_read()
             all_s = time.monotonic() - began
             self.assertLess(self.size, 3_000_000)
@@ -308,7 +308,7 @@ class LongRunTest(ServeTest):
             columns = state["runs"][0]["train"]["columns"]
             self.assertEqual(state["runs"][0]["train"]["rows"], MANY)
             self.assertEqual((columns["step"][0], columns["step"][-1]), (1, MANY))
-            self.assertEqual(columns["loss"][columns["step"].index(77777)], 3.777 + 20)  # no peak is lost
+            self.assertEqual(columns["loss"][columns["step"].index(77777)], 3.777 + 20)  # thinning keeps extremes
             with path.open("a") as file:
                 file.write(lines(MANY + 1, MANY + 17))
             before = bytes_read_by(process)
@@ -329,7 +329,7 @@ class LongRunTest(ServeTest):
 @unittest.skipUnless(shutil.which("chromium"), "no chromium on this machine: pages are not opened")
 class BrowserTest(ServeTest):
     def is_asked(self):
-        """Somebody is connected to the server."""
+        """A client is connected to the server."""
         return any(fields[1] == f"0100007F:{self.port:04X}" for fields in tcp_sockets("01"))
 
     def test_the_page_follows_a_run(self):
@@ -341,8 +341,8 @@ class BrowserTest(ServeTest):
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as browser:
             while browser.poll() is None and not self.is_asked():
                 time.sleep(0.005)
-            # The run goes on for a second and no longer: the browser's virtual time, which ends it, hardly
-            # passes while there are answers to wait for and to draw.
+            # The run continues for one second only: the browser's virtual time, after which it exits, hardly
+            # advances while there are responses to wait for and to draw.
             for step in range(31, 231):
                 with path.open("a") as file:
                     file.write(lines(step, step))

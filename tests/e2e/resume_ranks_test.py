@@ -1,4 +1,4 @@
-"""Several ranks stop together, save together, and go on with as many ranks or others."""
+"""Several ranks stop together, save together, and resume with the same or another number of ranks."""
 
 import os
 import pathlib
@@ -19,11 +19,11 @@ STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY
 ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
 SHARDED = dict(VOCAB_SIZE=32768, TIE_EMBEDDINGS=0, TOKENIZER_PATH="", EMA_DECAY=0.9, ADAM_EPS=1e-4, ITERATIONS=8,
                VAL_LOSS_EVERY=0, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024, TRAIN_BATCH_TOKENS=256)
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # a signal comes in between
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # long enough for a signal to arrive
 
 
 def rank_of(process, rank):
-    """The pid of a rank that mpirun has started."""
+    """Returns the pid of a rank that mpirun has started."""
     for pid in children_named("train_gpt", process.pid):
         if f"OMPI_COMM_WORLD_RANK={rank}\0" in pathlib.Path(f"/proc/{pid}/environ").read_text():
             return pid
@@ -31,7 +31,7 @@ def rank_of(process, rank):
 
 
 def is_pending(signal_number, pid):
-    """Whether the process was sent that signal and has not seen it yet."""
+    """Returns whether that signal is pending for the process."""
     pending = re.search(r"^ShdPnd:\s*(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
     return int(pending, 16) >> (signal_number - 1) & 1 == 1
 
@@ -43,14 +43,14 @@ class RanksTest(RunTest):
         return self.train(through=mpirun(count), **dict(STEPS, **settings))
 
     def losses_of_two(self):
-        """→ the losses of two ranks that nothing interrupts, trained once."""
+        """Returns the losses of two uninterrupted ranks, trained once."""
         if not (self.folder / "two").exists():
             self.ranks(2, output="two")
         return train_losses(read_events(self.folder / "two"))
 
     def interrupt(self, line, signal_number, rank=None, saved=(), **settings):
-        """Two ranks; the signal goes to mpirun, or to one rank, when the line appears and those steps are saved →
-        finished process."""
+        """Runs two ranks and sends the signal to mpirun, or to one rank, when the line appears and those steps are
+        saved; returns the finished process."""
         with self.start_gpt(through=mpirun(2), **dict(STEPS, **settings)) as process:
             try:
                 read_until(process, line, *(saved_line(self.out, step) for step in saved))
@@ -95,7 +95,8 @@ class RanksTest(RunTest):
     def test_a_signal_while_the_other_rank_waits_at_the_end_stops_both(self):
         settings = dict(STEPS, ITERATIONS=2, CHECKPOINT_EVERY=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16)
         lines = len(self.ranks(2, output="ended", **settings))
-        # Rank 0 writes the last event but `exit` for long, behind its line on the terminal; rank 1 has none to write.
+        # Rank 0 takes long to write the last event before `exit`, after its line on the terminal; rank 1 has none
+        # to write.
         out = self.folder / "at-the-end"
         slow = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-P", out / "metrics.jsonl", "-e", "trace=write",
                 "-e", f"inject=write:delay_enter=3000000:when={lines - 1}", BUILD / "train_gpt"]
@@ -114,7 +115,7 @@ class RanksTest(RunTest):
     def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
         settings = dict(STEPS, CHECKPOINT_EVERY=0)
         whole = self.losses_of_two()
-        # With launch.sh ends its mpirun.
+        # Killing launch.sh also kills its mpirun.
         for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **settings)),
                              (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
             with self.subTest(ranks=count):
@@ -141,7 +142,7 @@ class RanksTest(RunTest):
         whole = self.losses_of_two()
         process = self.launch("-n", 2, output="launched", **STEPS)
         read_until(process, "step:4/")
-        # The ranks stand still until they are told, so that they stop with steps left to do.
+        # The ranks stand still until they are signalled, so that they stop with steps left to do.
         ranks = children_named("train_gpt", process.pid)
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)
@@ -160,8 +161,8 @@ class RanksTest(RunTest):
         self.assertEqual(train_losses(read_events(self.out)), whole)
 
     def test_another_number_of_ranks_goes_on_with_the_same_tokens(self):
-        # A head and a table of 32,768 tokens are updated in shards, as the banks and averages are.
-        # Between updates by AdamW the sums of the ranks' gradients are shared out.
+        # A head and a table of 32,768 tokens are sharded, like the banks and averages. Between AdamW updates the
+        # sums of the ranks' gradients are sharded too.
         for name, settings in (("small", {}), ("sharded", SHARDED), ("summed", dict(ADAM_EVERY=3, NORMUON=1))):
             with self.subTest(name):
                 self.go_on_with_four_ranks_and_with_one(name, dict(STEPS, **settings))
@@ -185,7 +186,7 @@ class RanksTest(RunTest):
             self.assertLessEqual(abs(value - weights[parameter]).max(initial=0), 1e-4, parameter)
 
     def test_the_strided_order_and_the_scripts_quirks_go_on_with_as_many_ranks_only(self):
-        # Each rank keeps gradients of its own in the multi-token heads, which clip all others.
+        # Each rank keeps its own gradients in the multi-token heads, which affect the clipping of all others.
         strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048, RECORD_QUIRKS=1, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=4)
         whole = train_losses(self.ranks(2, output="strided-whole", **strided))
         self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output="strided", **strided))

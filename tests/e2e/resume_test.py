@@ -1,4 +1,4 @@
-"""A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
+"""A run that was killed or stopped continues bit by bit when the same command starts again."""
 
 import json
 import os
@@ -12,11 +12,11 @@ from harness import (TEXT, TOKENIZER, RunTest, end, licences_shards, read_events
                      train_losses)
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
-# Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
+# Every kind of state: three averages, late quantization, two warm-downs of Muon's momentum.
 RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
             LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
-SHORT = 6000  # tokens of a shard that ends on the way
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=4096, VAL_BATCH_SIZE=4096)  # a signal comes in between
+SHORT = 6000  # tokens per shard, so that a shard ends during the run
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=4096, VAL_BATCH_SIZE=4096)  # long enough for a signal to arrive
 
 
 def checkpoints(folder):
@@ -24,7 +24,7 @@ def checkpoints(folder):
 
 
 def results(events):
-    """What must not depend on interruptions: losses of steps and validations, and the scores."""
+    """Returns what must not depend on interruptions: losses of steps and validations, and the scores."""
     kept = []
     for event in events:
         if event["event"] in ("train", "val", "final"):
@@ -34,7 +34,8 @@ def results(events):
 
 class ResumeTest(RunTest):
     def kill_after(self, line, signal_number=signal.SIGKILL, to=None, saved=None, **settings):
-        """Starts a run, sends it a signal when it has printed that line, and saved that step → the finished process."""
+        """Starts a run and sends it a signal when it has printed that line and saved that step; returns the finished
+        process."""
         with self.start_gpt(**settings) as process:
             try:
                 read_until(process, line, *([] if saved is None else [saved_line(self.out, saved)]))
@@ -45,7 +46,8 @@ class ResumeTest(RunTest):
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def whole(self, output="whole"):
-        """→ the events of a run of RICH, made once, with every checkpoint kept; its files are in that folder."""
+        """Returns the events of a run of RICH, trained once, with every checkpoint kept; its files are in that
+        folder."""
         first = self.folder / "whole"
         if not first.exists():
             self.train(output=first.name, KEEP=9, **RICH)
@@ -53,7 +55,7 @@ class ResumeTest(RunTest):
         return read_events(first)
 
     def killed(self, output):
-        """That folder has the files of a run of RICH that was killed behind step 8, which is made once."""
+        """Copies a run of RICH that was killed after step 8, which is trained once, to that folder."""
         first = self.folder / "killed-behind-step-8"
         if not first.exists():
             self.kill_after("step:8/", saved=6, output=first.name, **RICH)
@@ -67,12 +69,12 @@ class ResumeTest(RunTest):
 
 
 def contents(folder):
-    """{file: hash of its bytes} of a run, but for its lock, which names the last process."""
+    """Returns {file: hash of its bytes} of a run, except its lock, which names the last process."""
     return {path: hash(path.read_bytes()) for path in folder.rglob("*") if path.is_file() and path.name != "run.lock"}
 
 
 def edit_manifests(folder, change):
-    """Calls change(manifest) for each checkpoint of a run and writes what it leaves."""
+    """Calls change(manifest) for each checkpoint of a run and writes the result."""
     for path in (folder / "checkpoints").glob("step-*/manifest.json"):
         manifest = json.loads(path.read_text())
         change(manifest)
@@ -81,7 +83,8 @@ def edit_manifests(folder, change):
 
 class OneRankTest(ResumeTest):
     def test_kills_on_both_sides_of_a_change_of_the_batches_leave_no_trace(self):
-        # Strided positions depend on the size that micro-batches had before; of documents a shard ends on the way.
+        # Strided positions depend on the earlier size of micro-batches; in the documents order a shard ends during
+        # the run.
         for order, batches in (("strided", dict(TRAIN_BATCH_TOKENS="512,1024@5,768@0.8", TRAIN_SEQ_LEN="16,32@5")),
                                ("documents", dict(TRAIN_BATCH_TOKENS="768,1024@5,512@0.8",
                                                    DATA_PATH=licences_shards(SHORT)))):
@@ -160,7 +163,8 @@ class OneRankTest(ResumeTest):
     def test_a_second_signal_ends_it_at_once(self):
         with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000)) as process:
             read_until(process, "step:1/")
-            # Both are pending when it goes on, so that no step ends in between; whichever comes second ends it.
+            # Both signals are pending when it continues, so that no step ends between them; the second one to be
+            # handled ends it.
             process.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, process.pid, os.WSTOPPED)
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
@@ -196,7 +200,7 @@ class OneRankTest(ResumeTest):
         self.whole("longer")
         self.fails(CONFIG, "SCHEDULE_ITERATIONS=12, now 15", output="longer",
                    **dict(RICH, ITERATIONS=15, SCHEDULE_ITERATIONS=15))
-        # It keeps its schedule, whose last rate stays.
+        # It keeps its schedule and the schedule's final learning rate.
         events = self.train(output="longer", **dict(RICH, ITERATIONS=15))
         self.assertEqual(train_losses(events), train_losses(whole))
         scales = [event["lr_scale"] for event in events if event["event"] == "train"]
@@ -226,7 +230,7 @@ class OneRankTest(ResumeTest):
         events = self.train(output="anew", RESUME="never", **RICH)
         self.assertFalse([event for event in events if event["event"] == "resume"])
         self.assertEqual(len(train_losses(events)), 12)
-        # Also one without steps, whose only checkpoint is the evaluations'.
+        # Also a run without steps, whose only checkpoint is saved for the evaluations.
         self.train(output="anew", RESUME="never", **dict(RICH, ITERATIONS=0))
         saved = {path.name: sorted(step.name for step in path.glob("step-*"))
                  for path in self.out.iterdir() if path.name.startswith("checkpoints")}
@@ -243,7 +247,7 @@ class OneRankTest(ResumeTest):
                           **dict(RICH, ITERATIONS=5))
         self.assertEqual(len(train_losses(back)), 5)
         self.assertEqual(checkpoints(origin), ["step-00000003", "step-00000005"])
-        # What was behind step 3 is kept, under another name.
+        # Checkpoints after step 3 are kept under another name.
         self.assertEqual(len(list((origin / "checkpoints").glob("abandoned-step-*"))), 3)
 
     def test_a_path_without_a_valid_checkpoint_is_an_error(self):
@@ -261,7 +265,7 @@ class OneRankTest(ResumeTest):
                 self.fails(CONFIG, f"{name}=", f", now {value}", output="frozen", **dict(RICH, **{name: value}))
         several = self.fails(CONFIG, "SEED=1337, now 1", output="frozen", **dict(RICH, SEED=1, MATRIX_LR=0.5))
         self.assertIn("MATRIX_LR=0.025, now 0.5", several)
-        # The last five have no effect here, or are what `auto` is on a CPU.
+        # The last five have no effect here, or equal what `auto` is on a CPU.
         events = self.train(output="frozen", **dict(RICH, ITERATIONS=13, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=5, KEEP=1,
                                                     TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60,
                                                     EMBED_LR=0.9, SWA_EVERY=5, MUON_BETA2=0.5, LATE_QAT=1,
@@ -303,7 +307,7 @@ class OneRankTest(ResumeTest):
                 error = self.fails(CONFIG, "saved with other data", "digest", ", now ", **settings)
                 self.assertIn("tokenizer=" if path == tokenizer else "training data=", error)
                 path.write_bytes(original)
-        # Nothing of the run has changed, not even with RESUME=PATH, which abandons what is behind it.
+        # Nothing of the run has changed, even with RESUME=PATH, which abandons the checkpoints after it.
         first = self.out / "checkpoints" / checkpoints(self.out)[0]
         self.fails(CONFIG, "saved with other data", **dict(settings, RESUME=first, TOKENIZER_PATH=TOKENIZER,
                                                            DATA_PATH="synthetic:zipf"))
@@ -344,13 +348,13 @@ class OneRankTest(ResumeTest):
         self.fails(CONFIG, f"DATA_PATH={self.shards}, now {moved}", output="older", **dict(RICH, DATA_PATH=moved))
         events = self.train(output="older", **RICH)
         self.assertEqual(len(train_losses(events)), 12)
-        # Text of a file that a terminal does not obey.
+        # Text from a file, with control characters escaped for the terminal.
         self.assertIn("was saved by old\\x1b[2J\\x0aERROR exit=0, and this is ", self.warnings[0])
 
     def test_gradients_of_heads_in_no_optimizer_go_on_with_the_scripts_quirks(self):
         for dtype in ("fp32", "fp16"):
             with self.subTest(dtype):
-                # The warm-up's gradients stay too; what accumulates soon clips all others.
+                # Gradients of the warm-up stay too; the accumulated gradient soon clips all others.
                 quirks = dict(RICH, RECORD_QUIRKS=1, MTP_NUM_HEADS=2, MTP_LOSS_WEIGHT=4, WARMUP_STEPS=3,
                               GRAD_CLIP_NORM=1, COMPUTE_DTYPE=dtype, TRAIN_BATCH_TOKENS=256, VAL_BATCH_SIZE=512,
                               VAL_TOKENS=512)
@@ -362,7 +366,7 @@ class OneRankTest(ResumeTest):
                 self.assertEqual(results(events), results(whole))
 
     def test_checkpoints_by_minutes_of_training_time(self):
-        # A minute is long for a test: none is due, and the last is saved at the end.
+        # No checkpoint is due within a minute, which is long for a test; the last one is saved at the end.
         self.train(output="minutes", **dict(RICH, CHECKPOINT_EVERY="1m"))
         self.assertEqual(checkpoints(self.out), ["step-00000012"])
 
@@ -378,7 +382,7 @@ class OneRankTest(ResumeTest):
         events = self.train(output="capped", **capped)
         times = [event["train_time_ms"] for event in events if event["event"] == "train"]
         self.assertEqual(times, sorted(times))
-        # It ends with the first step past the cap.
+        # It ends with the first step past the limit.
         self.assertLess(times[-2], 1500)
         self.assertGreaterEqual(times[-1], 1500)
 

@@ -18,7 +18,7 @@ NAMES = ["DIAGNOSTIC_post_ema", "final_int6_roundtrip_exact", "final_int6_slidin
 
 
 def without_time(member):
-    member.mtime = 0  # a checkout's, with nanoseconds: some per cent of a packed tree
+    member.mtime = 0  # a checkout's mtime has nanoseconds, which add some per cent to a packed tree
     return member
 
 
@@ -30,7 +30,7 @@ class ScoresTest(RunTest):
     scored = None
 
     def train_with_everything(self):
-        """A run with EVERYTHING, made once → its events; self.out and self.lines are its own."""
+        """Trains with EVERYTHING once and returns the events; self.out and self.lines belong to that run."""
         if ScoresTest.scored is None:
             ScoresTest.scored = self.train(output="everything", **EVERYTHING), self.out, self.lines, self.warnings
         events, self.out, self.lines, self.warnings = ScoresTest.scored
@@ -52,7 +52,7 @@ class ScoresTest(RunTest):
         score = scores["legal_ttt_exact"]
         self.assertEqual(exact, f"legal_ttt_exact val_loss:{score['val_loss']:.8f} val_bpb:{score['val_bpb']:.8f}")
         self.assertEqual(scores["final_int6_sliding_window_exact"]["stride"], 8)
-        # More context and training on what was scored both help.
+        # More context and training on scored tokens both reduce the loss.
         losses = [scores[name]["val_loss"] for name in NAMES[1:]]
         self.assertGreater(losses[0], losses[1])
         self.assertGreater(losses[1], losses[2])
@@ -65,7 +65,7 @@ class ScoresTest(RunTest):
         stored = torch.load(io.BytesIO(lzma.decompress(packed)), weights_only=True)
         weights = torch.load(self.out / "final_model.pt", weights_only=True)
         query = stored["w"]["blocks.1.attn.c_q.weight"].float()
-        torch.testing.assert_close(query, weights["qo_bank"][1], rtol=1e-3, atol=1e-4)  # kept as fp16
+        torch.testing.assert_close(query, weights["qo_bank"][1], rtol=1e-3, atol=1e-4)  # stored as fp16
 
     def test_python_opens_the_final_model_and_we_open_pythons(self):
         self.train_with_everything()
@@ -102,7 +102,7 @@ class ScoresTest(RunTest):
         for ranks in (2, 3):
             shared = finals(self.train(through=mpirun(ranks), output=f"ranks{ranks}", **settings))
             self.assertEqual(list(shared), NAMES)
-            # Test-time training averages the ranks' gradients: with three, of unequal shares.
+            # Test-time training averages the ranks' gradients: with three ranks, over unequal numbers of tokens.
             compared = NAMES if ranks == 2 else NAMES[:3]
             for name in compared:
                 self.assertAlmostEqual(shared[name]["val_loss"], alone[name]["val_loss"], delta=2e-5, msg=name)

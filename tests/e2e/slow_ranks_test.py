@@ -1,4 +1,4 @@
-"""A rank that works for long, and gets on, is waited for; one that no longer gets on is ended, and named with its work."""
+"""A slow rank that makes progress is waited for; one without progress is ended and named with its work."""
 
 import concurrent.futures
 import os
@@ -11,13 +11,14 @@ import unittest
 from harness import BUILD, end, mpirun, read_events, read_until
 from rank_faults_test import NOTED, UNAVAILABLE, FaultTest
 
-# Short beside the work of the slow rank, long beside the pauses of that work.
+# Shorter than the slow rank's work, longer than the pauses of that work.
 TIMEOUT_S = 4
 TWO_STEPS = dict(ITERATIONS=2, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, SWA_ENABLED=0, COMM_TIMEOUT_S=TIMEOUT_S)
 
 
 def slowed(rank, call, *paths):
-    """Two ranks, of which strace makes one slow: `call` is what it injects into which system call (on these files)."""
+    """Returns a command for two ranks, one slowed by strace: `call` is the injection into a system call (on these
+    files)."""
     name = call.split(":")[0]
     of_files = [argument for path in paths for argument in ("-P", str(path))]
     strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *of_files, "-e", f"trace={name}", "-e",
@@ -25,7 +26,7 @@ def slowed(rank, call, *paths):
     plain = [*NOTED, BUILD / "train_gpt"]
     slow = [*strace, *plain]
     first, second = (slow, plain) if rank == 0 else (plain, slow)
-    # start_gpt names the second rank's program itself.
+    # start_gpt itself names the second rank's program.
     return [*mpirun(1), *first, ":", "-np", "1", *second[:-1]]
 
 
@@ -45,7 +46,7 @@ class SlowRankTest(FaultTest):
             end(process)
 
     def start(self, name, through, **settings):
-        """→ the run, the folder where its ranks' pids are, and its outputs'."""
+        """Returns the run, the folder with its ranks' pids, and its output folder."""
         temporary = self.temporary / name
         temporary.mkdir()
         process = self.start_gpt(output=name, through=through, **{**TWO_STEPS, "TMPDIR": temporary, **settings})
@@ -53,9 +54,10 @@ class SlowRankTest(FaultTest):
         return process, temporary, self.out
 
     def stop_rank_0(self, temporary):
-        """Once it has told the other, which asks after half the timeout, that it writes. It may hold the store's file."""
+        """Stops rank 0 after it has answered the other rank's request, which comes after half the timeout, that it is
+        writing. Rank 0 may hold the store's file."""
         rank_0 = int((temporary / "pid0").read_text())
-        # The file of their store, which has no name any more.
+        # The file of their store, which is already unlinked.
         store, = [file for file in pathlib.Path(f"/proc/{rank_0}/fd").iterdir()
                   if os.path.realpath(file).startswith(f"{temporary}/train_gpt-")]
         while b"writing the model" not in store.read_bytes():
@@ -77,8 +79,9 @@ class SlowRankTest(FaultTest):
 
     def test_ranks_that_work_for_long(self):
         shard = sorted(self.shards.glob("fineweb_train_*"))[0]
-        # Four fsyncs of half the timeout each; micro-batches of the second step, each longer than half of it. Calls count
-        # by thread: the main thread reads this shard six times at the start, to know the data again.
+        # Four fsyncs of half the timeout each, and micro-batches of the second step that take longer than that.
+        # Calls are counted per thread: the main thread reads this shard six times at the start to identify the
+        # data.
         writes_slowly = slowed(0, "fsync:delay_enter=2000000")
         reads_slowly = slowed(1, "pread64:delay_enter=2500000:when=7+", shard)
         never_ends = slowed(0, "fsync:delay_enter=300000000:when=3+")

@@ -1,4 +1,4 @@
-"""Data that changes, disappears or is odd while a run uses it, and data that is not shards."""
+"""Data that changes, disappears or is invalid during a run, and data that is not shards."""
 
 import gzip
 import json
@@ -17,14 +17,14 @@ class ChangedWhileTrainingTest(RunTest):
     def setUp(self):
         self.copy = self.folder / "copy"
         shutil.copytree(self.shards, self.copy)
-        self.shard(1).unlink()  # the last one's turn comes sooner
+        self.shard(1).unlink()  # the last shard is used sooner
 
     def tearDown(self):
         shutil.rmtree(self.copy)
 
     def fails_after(self, change, exit_code, *words):
-        """Training on a copy of the shards, which `change` spoils once the second step is done."""
-        # Large steps are soon at the last shard.
+        """Trains on a copy of the shards, which `change` damages after the second step."""
+        # With large steps the last shard is soon reached.
         process = self.start_gpt(DATA_PATH=self.copy, ITERATIONS=100000, VAL_LOSS_EVERY=0, TRAIN_BATCH_TOKENS=4096)
         self.addCleanup(end, process)
         for line in process.stdout:
@@ -70,7 +70,7 @@ class ChangedWhileTrainingTest(RunTest):
 
 
 class TextTest(RunTest):
-    """Training on text gives the tokens, and so the losses, of the shards that make_shards makes of it."""
+    """Training on text gives the same tokens, and so the same losses, as the shards that make_shards writes from it."""
 
     @classmethod
     def setUpClass(cls):
@@ -108,7 +108,7 @@ class TextTest(RunTest):
                          expected)
         reads = [(temporary / f"reads{rank}").read_text().count(f"<{self.json_lines}>") for rank in (0, 1)]
         self.assertEqual([count > 0 for count in sorted(reads)], [False, True], reads)
-        # Where the kernel has no files in memory, nothing of those in the temporary folder is left.
+        # Without in-memory files in the kernel, the temporary folder's files are removed.
         refused = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=memfd_create",
                    "-e", "inject=memfd_create:error=ENOSYS"]
         self.assertEqual(self.losses("refused", self.json_lines, TMPDIR=temporary, through=mpirun(2) + refused), expected)
@@ -156,7 +156,7 @@ class TextTest(RunTest):
     def test_a_line_of_more_than_a_gigabyte(self):
         path = self.folder / "endless.jsonl"
         with open(path, "wb") as file:
-            file.truncate((1 << 30) + (1 << 22))  # takes no room on the disk
+            file.truncate((1 << 30) + (1 << 22))  # a sparse file
         self.fails(BAD_DATA, path, "too long", DATA_PATH=path)
         path.unlink()
 

@@ -1,4 +1,5 @@
-"""The recipe of record 43: aligned rows, stages of windows, NorMuon and Adam in turns, on ranks, killed and resumed."""
+"""Record 43's recipe: aligned rows, stages of windows, alternating NorMuon and Adam, on several ranks, killed and
+resumed."""
 
 import json
 import re
@@ -7,7 +8,7 @@ import unittest
 from harness import SPEEDRUN_43, RunTest, mpirun, read_events, train_losses
 
 CONFIG = 78
-SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two updates of Adam's
+SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two Adam updates
 
 
 def values_by_step(events, kind, field):
@@ -23,7 +24,7 @@ class Speedrun43Test(RunTest):
         cls.shards = "synthetic:documents"
 
     def whole(self):
-        """→ the events of a run with all its checkpoints, made once; its files are in self.out."""
+        """Returns the events of a run with all its checkpoints, trained once; its files are in self.out."""
         self.out = self.folder / "whole"
         if not self.out.exists():
             self.train(output="whole", CHECKPOINT_EVERY=1, KEEP=20)
@@ -32,7 +33,7 @@ class Speedrun43Test(RunTest):
     def test_windows_grow_at_their_steps_and_the_last_validation_has_one_of_its_own(self):
         events = self.whole()
         self.assertEqual([event["step"] for event in events if event["event"] == "stage"], [4, 8, 12])
-        # Without it the losses of all steps are as before, and the last validation's alone is not.
+        # Without it the losses of all steps are equal, and only the last validation differs.
         plain = self.train(output="plain", FINAL_LONG_WINDOW=0)
         self.assertEqual(train_losses(plain), train_losses(events))
         last, before = values_by_step(events, "val", "val_loss"), values_by_step(plain, "val", "val_loss")

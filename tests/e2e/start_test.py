@@ -1,4 +1,4 @@
-"""What a process settles before it has a second thread: its environment, and how many threads it computes with."""
+"""What a process sets before its second thread starts: the environment, and the number of compute threads."""
 
 import os
 import re
@@ -8,8 +8,8 @@ import unittest
 from harness import RunTest, mpirun
 
 NO_STEPS = dict(ITERATIONS=0, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, GRAD_ACCUM_STEPS=None)
-# Says of every change of the environment how many threads there were; the C library does the rest. Says also
-# that exit() ran the destructors of libraries.
+# Logs the number of threads at every change of the environment and then calls the C library. Also logs when exit()
+# runs the destructors of libraries.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -49,11 +49,11 @@ class EnvironmentTest(RunTest):
         self.shimmed = ["env", f"LD_PRELOAD={shim}", f"SETENV_LOG={self.log}"]
 
     def changes(self, *through, **settings):
-        """The lines of the shim for each change that a run makes itself."""
+        """Returns the shim's lines, one for each change that the run makes itself."""
         self.train(through=[*through, *self.shimmed], ITERATIONS=2, **settings)
         return self.log.read_text().splitlines()
 
-    # LibTorch's take a quarter of the time of a short command.
+    # LibTorch's destructors take a quarter of the time of a short command.
     def test_a_command_ends_without_the_destructors_of_libraries(self):
         done = self.run_gpt("--version", through=self.shimmed)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -72,14 +72,14 @@ class ThreadsTest(RunTest):
     preloaded = False
 
     def threads(self, *through, **settings):
-        """What the log says of them."""
+        """Returns the log's line about threads."""
         self.train(through=through, **NO_STEPS, **settings)
         lines = [line for line in self.lines if line.startswith("threads:")]
         self.assertEqual(len(lines), 1, self.lines)
         return lines[0]
 
     def share(self, line):
-        """threads, cores and ranks of that line"""
+        """Returns the threads, cores and ranks of that line."""
         match = re.fullmatch(r"threads:(\d+) of (\d+) cores, (\d+) ranks? on this machine", line)
         self.assertIsNotNone(match, line)
         return tuple(map(int, match.groups()))
@@ -105,7 +105,7 @@ class WaitingTest(RunTest):
     preloaded = False
 
     def wait_policy(self, **settings):
-        """What libgomp says, when it is loaded, of how idle threads wait."""
+        """Returns libgomp's settings for idle threads, as it prints them when it is loaded."""
         done = self.run_gpt("--version", OMP_DISPLAY_ENV="verbose", **settings)
         self.assertEqual(done.returncode, 0, done.stderr)
         says = done.stderr.rpartition("OPENMP DISPLAY ENVIRONMENT BEGIN")[2]

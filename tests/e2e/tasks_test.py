@@ -1,7 +1,6 @@
-"""eval --hellaswag and --lambada, against numpy and a plain tokenizer of this file.
+"""eval --hellaswag and --lambada, compared with numpy and a plain tokenizer in this file.
 
-The model's attention and MLP add nothing, so that a token alone decides about the next one: its logits are
-30·tanh(W·rms(embedding)/30).
+The model's attention and MLP output zeros, so the logits depend on the last token only: 30·tanh(W·rms(embedding)/30).
 """
 
 import json
@@ -26,7 +25,7 @@ WORD = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(
 
 
 class Gpt2Reference:
-    """The vocabulary of the fixture: merges, the earliest first."""
+    """The fixture's vocabulary: merges, the earliest first."""
 
     def __init__(self):
         pairs = [tuple(line.split(" ")) for line in TOLD["merge_list"].splitlines()[1:]]
@@ -63,7 +62,7 @@ class TasksTest(ModelTest):
         cls.reference = Gpt2Reference()
 
     def model(self):
-        """→ the path of the model, with its embeddings and head; made once."""
+        """Returns the path of the model, with known embeddings and head; created once."""
         out, _ = self.trained("plain", **PLAIN)
         path = out / "final_model.safetensors"
         if not hasattr(type(self), "log_p"):
@@ -76,7 +75,7 @@ class TasksTest(ModelTest):
             inputs = rms(rms(inputs))
             head = draw.normal(size=(VOCAB, 32)) * 0.6
             head[:, 0] = 0
-            likely = {}  # the token after each in some of the last words
+            likely = {}  # for each token of some last words its successor
             for text in LAMBADA[::2]:
                 ids = self.reference.encode(text)
                 begin = len(self.reference.encode(text.rsplit(" ", 1)[0]))
@@ -84,7 +83,7 @@ class TasksTest(ModelTest):
                     likely.setdefault(x, y)
             for x, y in likely.items():
                 head[y, 1:] += 0.8 * inputs[x, 1:]
-            head[703, 0] = 8  # likely after every token, and no piece
+            head[703, 0] = 8  # likely after every token, but not a piece
             weights["tok_emb.weight"][:], weights["lm_head.weight"][:] = inputs, head
             save_file(weights, path)
             logits = 30 * np.tanh(inputs @ head.T / 30)
@@ -106,12 +105,12 @@ class TasksTest(ModelTest):
         return {name: float(value) for name, value in (word.split(":") for word in line.split()[1:-1])}
 
     def sum_of(self, context, continuation):
-        """The log-probability of the continuation's ids after the context's."""
+        """Returns the log-probability of the continuation after the context."""
         ids = [*context, *continuation]
         return sum(self.log_p[x, y] for x, y in list(zip(ids, ids[1:]))[len(context) - 1:])
 
     def hellaswag(self, examples, encode, begin=()):
-        """Shares of right choices: by the sum, per character, per byte, per token."""
+        """Returns the fractions of right choices: by the sum, per character, per byte, per token."""
         right = np.zeros(4)
         for example in examples:
             context = [*begin, *encode(example["ctx"])]
@@ -127,7 +126,7 @@ class TasksTest(ModelTest):
     def test_hellaswag_is_what_numpy_computes(self):
         self.model()
         path = self.lines_file("hellaswag.jsonl", HELLASWAG)
-        # Settings of validation and test-time training, which contradict each other, play no part.
+        # Settings of validation and test-time training, which contradict each other, are ignored.
         [line] = self.scores("--hellaswag", path, VAL_BATCH_SIZE=1, TTT_ENABLED=1)
         self.assertRegex(line, r"^hellaswag examples:300 acc:0\.\d{4} acc_norm:0\.\d{4} acc_bytes:0\.\d{4} acc_token:0\.\d{4} eval_time:\d+ms$")
         found = self.numbers(line)

@@ -1,4 +1,4 @@
-"""TENSORBOARD=1: what TensorBoard's own reader finds in a run's event files is what metrics.jsonl says."""
+"""TENSORBOARD=1: TensorBoard's own reader finds in a run's event files the numbers of metrics.jsonl."""
 
 import json
 import math
@@ -20,7 +20,7 @@ def fp32(number):
 
 
 def expected(events):
-    """Scalars of metrics.jsonl: {(tag, step): number}, of the events at a step."""
+    """Returns {(tag, step): number} of metrics.jsonl, for events that have a step."""
     scalars = {}
     for event in events:
         name = event["event"]
@@ -38,7 +38,7 @@ class TensorboardTest(RunTest):
         return list(LegacyEventFileLoader(str(path)).Load())
 
     def scalars(self, paths):
-        """{(tag, step): number}; each may be there once."""
+        """Returns {(tag, step): number}; each may occur once."""
         found = {}
         for path in paths:
             for event in self.read(path):
@@ -53,7 +53,7 @@ class TensorboardTest(RunTest):
             self.assertEqual(found[key], number, key)
 
     def train_once(self):
-        """→ the events of a run with every kind of number, in the folder "out"."""
+        """Returns the events of a run with every kind of number, in the folder "out"."""
         if not (self.folder / "out").exists():
             self.train(TENSORBOARD=1, TRAINING_TIMING_BREAKDOWN="events", CHECKPOINT_EVERY=4, ARTIFACT="int6",
                        MATRIX_LR=0.03)
@@ -81,7 +81,7 @@ class TensorboardTest(RunTest):
 
     def test_operations_of_a_token_follow_the_length_of_the_rows(self):
         events = self.train(output="lengths", TENSORBOARD=1, TRAIN_SEQ_LEN="16,32@5", CHECKPOINT_EVERY=6, KEEP=9)
-        # A run that goes on behind the change has not seen it.
+        # A run that resumes after the change of lengths has not seen the change's event.
         resumed = self.train(output="lengths", TENSORBOARD=1, TRAIN_SEQ_LEN="16,32@5", CHECKPOINT_EVERY=6,
                              RESUME=self.folder / "lengths" / "checkpoints" / "step-00000006")
         self.compare(resumed, self.scalars(self.files("lengths")))
@@ -89,7 +89,7 @@ class TensorboardTest(RunTest):
             train = [event for event in run if event["event"] == "train"]
             self.assertEqual([event["seq_len"] for event in train], [16] * 5 + [32] * 3)
             self.assertEqual(len({event["flops_per_token"] for event in train[:5]}), 1)
-            # Attention: q·kᵀ and p·v over half of a row, forward and twice backward, of 4 layers of 32 channels.
+            # Attention: q·kᵀ and p·v over half of a row, forward and twice backward, for 4 layers of 32 channels.
             for event in train[5:]:
                 self.assertEqual(event["flops_per_token"] - train[0]["flops_per_token"], 6 * 4 * 32 * 16)
 
@@ -111,7 +111,7 @@ class TensorboardTest(RunTest):
         data[len(data) // 2] ^= 1
         damaged = self.folder / path.name
         damaged.write_bytes(data)
-        self.assertLess(len(self.read(damaged)), len(self.read(path)))  # the reader ends at a wrong CRC
+        self.assertLess(len(self.read(damaged)), len(self.read(path)))  # the reader stops at a wrong CRC
 
     def test_a_resumed_run_adds_a_file_without_doubles(self):
         self.train(output="again", TENSORBOARD=1, CHECKPOINT_EVERY=4, KEEP=9)

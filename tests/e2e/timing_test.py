@@ -1,4 +1,4 @@
-"""Where a run says that its time went: the breakdown's lines, the trace, the warnings of a stall."""
+"""Where a run's time went: the lines of the breakdown, the trace, the warnings about stalls."""
 
 import itertools
 import json
@@ -41,8 +41,8 @@ class BreakdownTest(RunTest):
         self.assertRegex(lines[10], line_pattern(12, (*PHASES, "data_wait_ms", "comm_ms", "host_ms")))
         self.assertIn("train_io:prefetch:True copy_stream:False", self.lines)
         self.assertEqual([timing["step"] for timing in timings], list(range(1, 14)))
-        # A step's phases add up to its time, and all steps' times to the run's, as the clock has it. Between them next to
-        # nothing happens, but where the process loses its core.
+        # A step's phases add up to its time, and all steps to the run's time by the clock. Almost nothing happens
+        # between them, unless the process loses its core.
         phases = [timing["phases_ms"] for timing in timings]
         self.assertGreaterEqual(statistics.median(map(operator.truediv, phases, (t["step_ms"] for t in timings))), 0.98)
         clock = [0, *(event["train_time_ms"] for event in events if event["event"] == "train")]
@@ -71,7 +71,7 @@ class TraceTest(RunTest):
         forwards = self.named(events, "forward", "user_annotation")
         self.assertTrue({e["tid"] for e in reads}.isdisjoint({e["tid"] for e in forwards}))
         arrows = {phase: {e["id"]: e for e in events if e.get("cat") == "batch" and e["ph"] == phase} for phase in "sf"}
-        # Those read before the trace began, or for steps after its end, have none.
+        # Batches that were read before the trace began, or for steps after its end, have no arrows.
         self.assertGreaterEqual(len(arrows["s"]), 12)
         self.assertEqual(arrows["s"].keys(), arrows["f"].keys())
         for batch, end in arrows["f"].items():
@@ -105,7 +105,7 @@ class StallTest(RunTest):
     def test_storage_that_stalls_is_a_warning_with_its_time_and_no_failure(self):
         expected = self.losses_of_small()
         shard = sorted(self.shards.glob("fineweb_train_*"))[0]
-        # The twelfth read of that shard takes two seconds: after the warm-up, while training.
+        # The twelfth read of that shard takes two seconds: after the warm-up, during training.
         slow = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-P", str(shard), "-e", "trace=pread64",
                 "-e", "inject=pread64:delay_enter=2000000:when=12"]
         events = self.train(output="slow", through=slow)

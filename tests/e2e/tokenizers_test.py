@@ -1,4 +1,4 @@
-"""Bits per byte with tokenizers of several kinds: the bytes are the text's, or there are no bits per byte."""
+"""Bits per byte with several kinds of tokenizers: the bytes are the text's, or no bits per byte are reported."""
 
 import json
 import math
@@ -16,13 +16,13 @@ RUN = dict(ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_T
 
 
 def text_files():
-    """→ the eleven shortest licences: bytes are counted of whole documents, which must not take long."""
+    """Returns the eleven shortest licences: bytes are counted for whole documents, which must not take long."""
     files = [path for path in TEXT.iterdir() if path.is_file() and not path.is_symlink()]
     return sorted(files, key=lambda path: (path.stat().st_size, path))[:11]
 
 
 def shard_numbers(folder, split):
-    """→ the numbers of all files of a split, or of its byte sidecar."""
+    """Returns the numbers of all files of a split, or of its byte sidecar."""
     files = sorted(folder.glob(f"fineweb_{split}_[0-9]*.bin"))
     return [number[0] for file in files for number in struct.iter_unpack("<H", file.read_bytes()[1024:])]
 
@@ -40,7 +40,7 @@ class TokenizersTest(ModelTest):
         return shards
 
     def run_with(self, tokenizer, name, *flags, **settings):
-        """→ the folder and events of a run on shards of the licences made with this tokenizer and these flags."""
+        """Returns the folder and events of a run on shards of the licences made with this tokenizer and these flags."""
         shards = self.make_shards(tokenizer, name, *flags)
         events = self.train(output=name, DATA_PATH=shards, TOKENIZER_PATH=tokenizer,
                             **{**RUN, "VOCAB_SIZE": PIECES[tokenizer], **settings})
@@ -56,7 +56,7 @@ class TokenizersTest(ModelTest):
             with self.subTest(tokenizer.name):
                 out, events = self.run_with(tokenizer, tokenizer.stem)
                 found, text = self.audit(out)
-                # But for the last document, which may be cut.
+                # Except the last document, which may be truncated.
                 text_bytes = str(sum(path.stat().st_size for path in validation[:-1]))
                 self.assertEqual((found["documents"], found["counted_bytes"], found["text_bytes"]),
                                  (str(len(validation) - 1), text_bytes, text_bytes))
@@ -64,7 +64,7 @@ class TokenizersTest(ModelTest):
                 self.assertNotIn("tokenizer_normalises", text)
                 predictions = next(event["val_tokens"] for event in events if event["event"] == "start")
                 counts = {event["name"]: counted_bytes(event, predictions) for event in events if event["event"] == "final"}
-                self.assertEqual(len(counts), 2)  # of whole sequences, of windows
+                self.assertEqual(len(counts), 2)  # for whole sequences, for windows
                 self.assertEqual(len(set(map(round, counts.values()))), 1, counts)
                 _, shared = self.run_with(tokenizer, tokenizer.stem, through=mpirun(2))
                 for event in (event for event in shared if event["event"] == "final"):
@@ -147,7 +147,7 @@ class TokenizersTest(ModelTest):
                 self.assertEqual(without_tokenizer, scores[0])
 
     def bits_per_byte(self, *words, **settings):
-        """→ the last val_bpb that a command prints."""
+        """Returns the last val_bpb that a command prints."""
         return float(self.prints(*words, EVAL_STRIDE=0, **settings).split("val_bpb:")[-1].split()[0])
 
     def test_a_sidecar_of_other_shards_is_refused(self):

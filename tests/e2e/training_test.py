@@ -141,7 +141,7 @@ class TrainingTest(RunTest):
             self.assertEqual([e["step"] for e in found if e["event"] == event],
                              [e["step"] for e in expected if e["event"] == event])
         self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
-        # ITERATIONS may end it earlier.
+        # ITERATIONS may end the run before the trace does.
         self.assertEqual(len(train_losses(self.train(output="part", LR_TRACE=trace, **dict(capped, ITERATIONS=3)))), 3)
 
     def test_batches_and_rows_change_where_their_schedules_say(self):
@@ -254,7 +254,7 @@ class TrainingTest(RunTest):
                 self.assertIn("no parameter's name contains qo_bonk", notices[0])
             elif patterns != usual:
                 self.assertIn("leave out skip_weights, blocks.0.resid_mix, blocks.1.resid_mix", notices[0])
-        # Muon, whose rate is 0, moves nothing.
+        # Muon's learning rate is 0, so it moves nothing.
         by_muon, by_adamw, few = weights.values()
         self.assertTrue((by_muon["kv_bank"] == by_adamw["kv_bank"]).all())
         self.assertFalse((by_muon["qo_bank"] == by_adamw["qo_bank"]).all())

@@ -1,4 +1,4 @@
-"""Two hosts, each a network namespace of its own with a cable between them, train together."""
+"""Two hosts, each a network namespace, connected by a virtual cable, train together."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def ip(*arguments):
 
 
 def connect_hosts():
-    """Raises when this user or kernel cannot."""
+    """Creates the namespaces; raises an error if this user or kernel cannot."""
     for name in NAMES:
         ip("netns", "add", name)
     ip("-n", NAMES[0], "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", NAMES[1])
@@ -31,7 +31,7 @@ def remove_hosts():
         try:
             ip("netns", "delete", name)
         except (OSError, subprocess.CalledProcessError):
-            pass  # it was never made
+            pass  # it was never created
 
 
 class TwoHostsTest(RunTest):
@@ -45,7 +45,7 @@ class TwoHostsTest(RunTest):
             self.skipTest(f"no network namespaces here: {error}")
 
     def start_both(self, of_each, **settings):
-        # Namespaces have ports of their own, so the default one is free.
+        # Namespaces have their own ports, so the default port is free.
         return [self.start_gpt(through=["ip", "netns", "exec", name], MASTER_ADDR=ADDRESSES[0], COMM_TIMEOUT_S=6,
                                **settings, **variables) for name, variables in zip(NAMES, of_each)]
 

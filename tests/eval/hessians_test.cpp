@@ -87,10 +87,10 @@ TEST(Hessians, AddABlockThatRecursAtEachOfItsVisits) {
     };
     const double squares = 2.0 * 24 * 64;  // of a batch, scale 1
     for (int block = 0; block < 6; ++block) {
-      const int visits = stage == 1 && (block == 2 || block == 3) ? 3 : 1;
+      const int calls = stage == 1 && (block == 2 || block == 3) ? 3 : 1;
       for (const auto* matrix : {"attn.c_q", "mlp.fc"}) {
         EXPECT_NEAR(trace(fmt::format("blocks.{}.{}.weight", block, matrix)),
-                    squares * visits / (block + 1), 1e-4 * squares)
+                    squares * calls / (block + 1), 1e-4 * squares)
             << matrix << " of block " << block << " in stage " << stage;
       }
     }

@@ -88,7 +88,7 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
   struct Killed {};
   for (const int concurrent : {1, 2}) {
     auto options = options_of();
-    options.saving_share = 1e18;
+    options.saving_fraction = 1e18;
     options.config.ttt_concurrent_batches = concurrent;
     const int asked = times_asked(tokens, options);
     Communicator alone;
@@ -332,7 +332,7 @@ TEST(PhasedTtt, GoesOnWhereItsStateCannotBeSaved) {
   test::TwoLayers undisturbed, model;
   const auto expected = run_ttt(tokens, options_of(), alone, undisturbed);
   auto options = going_on(options_of(), prefix);
-  options.saving_share = 1e18;
+  options.saving_fraction = 1e18;
   // No file can take the place of a folder.
   options.stop_requested = [&] {
     for (const int phases : {0, 1, 2}) fs::create_directory(file_of(prefix, phases));

@@ -73,7 +73,7 @@ TEST(SlidingWindows, AreSharedByRanksWithoutGapOrOverlap) {
   for (const int world : {1, 2, 3, 20}) {
     std::vector<Window> all;
     for (int rank = 0; rank < world; ++rank) {
-      const auto share = share_of_rank(windows, rank, world);
+      const auto share = rank_range(windows, rank, world);
       all.insert(all.end(), share.begin(), share.end());
     }
     EXPECT_EQ(all, windows);
@@ -106,13 +106,13 @@ TEST(TttChunks, AreDealtToRanksInWholeSequences) {
     for (std::int64_t chunk = 0; chunk < 3; ++chunk) {
       std::int64_t next = chunk * 40, most = 0;
       for (int rank = 0; rank < world; ++rank) {
-        const auto share = share_of_chunk(rows, chunk, rank, world);
+        const auto share = rank_rows(rows, chunk, rank, world);
         EXPECT_EQ(share.begin, next);
         next += share.rows * 8;
         most = std::max(most, share.rows);
       }
       EXPECT_EQ(next, chunk * 40 + (chunk == 2 ? 16 : 40));
-      EXPECT_EQ(share_of_chunk(rows, chunk, 0, world).most_rows, most);
+      EXPECT_EQ(rank_rows(rows, chunk, 0, world).most_rows, most);
     }
   }
 }

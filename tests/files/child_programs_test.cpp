@@ -29,7 +29,7 @@ ChildProgram shell(const std::string& script, std::string_view input = "") {
 std::string error_of(const std::vector<ChildProgram>& programs,
                      std::chrono::seconds limit = kLimit) {
   return test::error_of(ExitCode::bad_data,
-                        [&] { run_side_by_side(programs, limit, ExitCode::bad_data); });
+                        [&] { run_concurrently(programs, limit, ExitCode::bad_data); });
 }
 
 void expect_no_child_left() {
@@ -39,16 +39,16 @@ void expect_no_child_left() {
 
 TEST(ChildPrograms, EachReadsItsInputAndHasNoOtherEnvironment) {
   const std::string large(300'000, 'x');
-  const auto outputs = run_side_by_side(
+  const auto outputs = run_concurrently(
       {shell("cat", large), shell("echo $WORD $HOME"), shell("cat; echo ' all  is well ' >&2", "")},
       kLimit, ExitCode::bad_data);
   ASSERT_EQ(outputs.size(), 3);
   EXPECT_EQ(outputs[0].bytes, large);
   EXPECT_EQ(outputs[1].bytes, "given\n");
   EXPECT_EQ(outputs[2].bytes, "");
-  EXPECT_EQ(outputs[1].last_words, "");
-  EXPECT_EQ(outputs[2].last_words, ": all  is well");
-  EXPECT_TRUE(run_side_by_side({}, kLimit, ExitCode::bad_data).empty());
+  EXPECT_EQ(outputs[1].stderr_tail, "");
+  EXPECT_EQ(outputs[2].stderr_tail, ": all  is well");
+  EXPECT_TRUE(run_concurrently({}, kLimit, ExitCode::bad_data).empty());
 }
 
 // Each of these would go on for ten minutes.
@@ -65,7 +65,7 @@ TEST(ChildPrograms, TheFirstThatFailsEndsTheOthersAndIsTold) {
   absent.arguments[0] = "no_such_program";
   EXPECT_EQ(test::error_of(ExitCode::missing_input,
                            [&] {
-                             run_side_by_side({sleeper, absent}, kLimit, ExitCode::io);
+                             run_concurrently({sleeper, absent}, kLimit, ExitCode::io);
                            }),
             "f: expected the program no_such_program in PATH, found none; install the package of "
             "that name");
@@ -75,7 +75,7 @@ TEST(ChildPrograms, TheFirstThatFailsEndsTheOthersAndIsTold) {
 TEST(ChildPrograms, NoneWritesOrAllocatesMoreThanItMay) {
   auto program = shell("head -c 5000 /dev/zero");
   program.max_output = 5000;
-  EXPECT_EQ(run_side_by_side({program}, kLimit, ExitCode::bad_data)[0].bytes.size(), 5000);
+  EXPECT_EQ(run_concurrently({program}, kLimit, ExitCode::bad_data)[0].bytes.size(), 5000);
   program.max_output = 4999;
   expect_start(error_of({program}), "f: sh failed (");
   program = shell("head -c 400000000 /dev/zero | tail -c 400000000 | wc -c");
@@ -93,7 +93,7 @@ TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
         ::setrlimit(RLIMIT_FSIZE, &output) == 0 && (::geteuid() != 0 || ::setuid(65534) == 0);
     try {
       started = started &&
-                run_side_by_side({shell("echo here")}, kLimit, ExitCode::io)[0].bytes == "here\n";
+                run_concurrently({shell("echo here")}, kLimit, ExitCode::io)[0].bytes == "here\n";
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
       started = false;
@@ -108,7 +108,7 @@ TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
 TEST(ChildPrograms, InheritNoFileOfTheirOwner) {
   const int open_to_exec = ::fcntl(2, F_DUPFD, 100);
   ASSERT_GE(open_to_exec, 100);
-  const auto names = run_side_by_side({shell("ls /proc/$$/fd")}, kLimit, ExitCode::io)[0].bytes;
+  const auto names = run_concurrently({shell("ls /proc/$$/fd")}, kLimit, ExitCode::io)[0].bytes;
   ::close(open_to_exec);
   EXPECT_EQ(names.find(std::to_string(open_to_exec)), std::string::npos) << names;
 }
@@ -119,7 +119,7 @@ TEST(ChildPrograms, StartWhereTheirOwnerHasClosedItsStandardDescriptors) {
     for (int i = 0; i < 3; ++i) ::close(i);
     bool right = false;
     try {
-      right = run_side_by_side({shell("cat", "x")}, kLimit, ExitCode::io)[0].bytes == "x";
+      right = run_concurrently({shell("cat", "x")}, kLimit, ExitCode::io)[0].bytes == "x";
     } catch (const Error&) {
     }
     ::_exit(right ? 0 : 1);
@@ -136,7 +136,7 @@ TEST(ChildPrograms, IsKilledWithItsOwner) {
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const pid_t owner = ::fork();
   if (owner == 0) {
-    run_side_by_side({shell("echo $$ >" + fifo + "; exec sleep 600")}, kLimit, ExitCode::io);
+    run_concurrently({shell("echo $$ >" + fifo + "; exec sleep 600")}, kLimit, ExitCode::io);
     ::_exit(0);
   }
   const pid_t child = std::stoi(read_file(fifo));

@@ -177,7 +177,7 @@ TEST_F(Fp8Model, AHeadThatIsTheTokenTableHasScalesFromItsLeastColumnsOn) {
     config.vocab_size = vocab;
     Made made(kAll, ActivationRecompute::off, /*has_fp8=*/true, config);
     EXPECT_EQ(made.model.fp8_scales().state().back().first,
-              vocab == 8192 ? "fp8_scales.head.scaled_input" : "fp8_scales.visits.0.down");
+              vocab == 8192 ? "fp8_scales.head.scaled_input" : "fp8_scales.calls.0.down");
     EXPECT_FALSE(made.model.fp8_parts().head);
   }
 }
@@ -193,9 +193,9 @@ TEST_F(Fp8Model, AScaleIsKeptByTheNameOfItsVisitAndMatrix) {
     for (const auto& [name, value] : state) names.push_back(name.substr(name.find('.') + 1));
     // First those in FP8: so are the columns of older checkpoints.
     EXPECT_EQ(names,
-              (std::vector<std::string>{
-                  "visits.0.up", "visits.1.up", "visits.0.down", "visits.1.down", "visits.0.qkv",
-                  "visits.1.qkv", "visits.0.out", "visits.1.out", "head", "head.scaled_input"}));
+              (std::vector<std::string>{"calls.0.up", "calls.1.up", "calls.0.down", "calls.1.down",
+                                        "calls.0.qkv", "calls.1.qkv", "calls.0.out", "calls.1.out",
+                                        "head", "head.scaled_input"}));
     state[1].second.fill_(7);
     EXPECT_EQ(made.scales().select(1, 1).min().item<double>(), 7);
   }
@@ -207,15 +207,15 @@ TEST_F(Fp8Model, AVisitThatRecurrenceAddsBeginsWithTheScalesOfItsBlock) {
   config.num_layers = 3;
   config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
   Made made(kAll, ActivationRecompute::off, /*has_fp8=*/true, config);
-  // Visits 0, 1, 1, 2 of the blocks; before recurrence the third of them is not there.
+  // Layer calls 0, 1, 1, 2 of the blocks; before recurrence the third of them is not there.
   const auto state = made.model.fp8_scales().state();
   std::map<std::string, at::Tensor> scales(state.begin(), state.end());
   double number = 1;
   for (const auto& [name, value] : state) value.fill_(number++);
   made.model.inherit_fp8_scales(0, 1);
   for (const char* kind : {"qkv", "out", "up", "down"}) {
-    const auto largest_scale = [&](int visit) {
-      return scales.at(fmt::format("fp8_scales.visits.{}.{}", visit, kind)).max().item<double>();
+    const auto largest_scale = [&](int call) {
+      return scales.at(fmt::format("fp8_scales.calls.{}.{}", call, kind)).max().item<double>();
     };
     EXPECT_EQ(largest_scale(2), largest_scale(1)) << kind;
     EXPECT_NE(largest_scale(3), largest_scale(2)) << kind;

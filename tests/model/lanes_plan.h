@@ -32,8 +32,8 @@ struct LanePlan {
   ParameterId residual{}, post{}, skip_weights{}, skip_gates{};  // without gates none
 };
 
-// Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
-// one with a skip; in two lanes the same, and between them one without a skip.
+// Two layer calls whose inputs are kept, then in one lane a layer call that its own input is the
+// skip of, and one with a skip; in two lanes the same, and between them one without a skip.
 inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& lane_case) {
   LanePlan lanes{.spec = test::spec_of(config)};
   auto& spec = lanes.spec;
@@ -47,14 +47,14 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& lane_case) 
   lanes.skip_weights = declare("skip_weights", {4, dim});
   if (lane_case.gated) lanes.skip_gates = declare("skip_gates", {4, dim});
   const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
-    return Visit::Skip{
+    return LayerCall::Skip{
         .weights = lanes.skip_weights, .gates = lanes.skip_gates, .row = row, .slot = slot};
   };
   const auto in_lanes = [&](std::int64_t row) {
     return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
   };
   auto& pass = spec.plan.stages.front().pass;
-  pass.visits = {
+  pass.calls = {
       {.index = 0, .block = 0, .norm_scale = 1},
       {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
       {.index = 2, .block = 0, .norm_scale = 0.9, .keep_input = 1},

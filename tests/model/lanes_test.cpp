@@ -83,29 +83,29 @@ class Formula {
   at::Tensor attention(std::int64_t block, const at::Tensor& n, const RopeTable& rope) const {
     const auto qo = table_["qo_bank"], kv = table_["kv_bank"];
     const auto projected =
-        at::cat({adapted(of_visit("q_loras"), n, at::linear(n, qo[block])),
-                 adapted(of_visit("k_loras"), n, at::linear(n, kv[block])),
-                 adapted(of_visit("v_loras"), n, at::linear(n, kv[kBlocks + block]))},
+        at::cat({adapted(of_call("q_loras"), n, at::linear(n, qo[block])),
+                 adapted(of_call("k_loras"), n, at::linear(n, kv[block])),
+                 adapted(of_call("v_loras"), n, at::linear(n, kv[kBlocks + block]))},
                 -1);
     const auto heads = qk_norm_rope(
         projected,
         {.heads = kHeads, .kv_heads = kKvHeads, .q_gain = of_block(block, "attn.q_gain")}, rope);
     const auto y = causal_attention(heads.q, heads.k, heads.v).flatten(2, 3);
     return of_block(block, "attn_scale") *
-           adapted(of_visit("o_loras"), n, at::linear(y, qo[kBlocks + block]));
+           adapted(of_call("o_loras"), n, at::linear(y, qo[kBlocks + block]));
   }
   at::Tensor feed_forward(std::int64_t block, const at::Tensor& n) const {
     const auto y = mlp(n, {table_["mlp_up_bank"][block], {}}, {table_["mlp_down_bank"][block], {}},
                        config_.mlp_negative_slope);
-    const auto added = adapted(of_visit("mlp_loras"), n, y);
-    ++visit_;  // the MLP ends it
+    const auto added = adapted(of_call("mlp_loras"), n, y);
+    ++call_;  // the MLP ends it
     return of_block(block, "mlp_scale") * added;
   }
   at::Tensor of_block(std::int64_t block, const char* name) const {
     return table_["blocks." + std::to_string(block) + "." + name];
   }
 
-  std::string of_visit(const char* list) const { return list + ("." + std::to_string(visit_)); }
+  std::string of_call(const char* list) const { return list + ("." + std::to_string(call_)); }
   at::Tensor adapted(const std::string& name, const at::Tensor& x, const at::Tensor& y) const {
     if (adapters_.matrices.empty()) return y;
     const auto transposed = [&](const char* matrix) {
@@ -117,7 +117,7 @@ class Formula {
   const ModelConfig& config_;
   const ParameterTable& table_;
   const PlainAdapters adapters_;
-  mutable std::int64_t visit_ = 0;
+  mutable std::int64_t call_ = 0;
 };
 
 class TwoLanes : public testing::TestWithParam<test::LaneCase> {

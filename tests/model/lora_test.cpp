@@ -1,4 +1,4 @@
-// Adapters of a model's visits and its head, in fp64 unless it says otherwise.
+// Adapters of a model's layer calls and its head, in fp64 unless it says otherwise.
 #include "model/lora.h"
 
 #include "tests/model/fixtures.h"
@@ -7,9 +7,9 @@
 namespace tg {
 namespace {
 
-// The last record's recipe with three visits of two blocks, in widths that its script's adapters
-// were drawn for.
-ModelConfig three_visits() {
+// The last record's recipe with three layer calls of two blocks, in widths that its script's
+// adapters were drawn for.
+ModelConfig three_calls() {
   auto config = test::tiny_last_record();
   config.vocab_size = 1024;
   config.num_layers = config.xsa_last_n = 2;
@@ -23,7 +23,7 @@ ModelConfig three_visits() {
 }
 
 TEST(LoraAdapters, AreDrawnAsTheScriptDrawsThem) {
-  const auto config = three_visits();
+  const auto config = three_calls();
   const auto table = test::make_parameters(config, at::kFloat, at::kCPU);
   const Gpt model(test::plan_of(config), table, {});
   auto generator = test::generator(42);
@@ -172,7 +172,7 @@ TEST_P(AdaptedLosses, OfFewerRowsAreThoseOfTheLastAdapters) {
 // Q, K, V and an untied head: an adapter is then a sum to the weights.
 TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
   auto config = config_;
-  config.recurrence.num_loops = 0;  // one visit a block
+  config.recurrence.num_loops = 0;  // one layer call a block
   const auto table = test::random_parameters(config, at::kDouble, 1);
   Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   auto generator = test::generator(7);
@@ -190,14 +190,14 @@ TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
     return at::matmul(adapters.named(name + ".B")[0], adapters.named(name + ".A")[0]) * 1.5;
   };
   const auto& matrices = plan.matrices;
-  const auto& visits = model.pass().visits;
-  for (std::size_t i = 0; i < visits.size(); ++i) {
+  const auto& calls = model.pass().calls;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
     for (const auto& [list, matrix] : {std::pair{"q_loras", &matrices.queries},
                                        {"k_loras", &matrices.keys},
                                        {"v_loras", &matrices.values}}) {
       const auto bank = table[matrix->bank].detach();
       const auto blocks = bank.size(0) / matrix->kinds;
-      bank[matrix->kind * blocks + visits[i].block].add_(product(list + ("." + std::to_string(i))));
+      bank[matrix->kind * blocks + calls[i].block].add_(product(list + ("." + std::to_string(i))));
     }
   }
   if (plan.head.weight) table[plan.head.weight].detach().add_(product("lm_head_lora"));

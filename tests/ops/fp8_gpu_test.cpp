@@ -98,7 +98,7 @@ class Fp8MlpGpu : public OnHopper<::testing::TestWithParam<Shape>> {
     if (!fp8) up.fp8 = down.fp8 = {};
     const auto x = matrix(s.rows, s.dim, 3).set_requires_grad(true);
     at::manual_seed(5);
-    const auto in = s.scaled ? NormedInput::scaled_by_row(x, row_scale_of(s.rows)) : x;
+    const auto in = s.scaled ? NormedInput::deferred_scale(x, row_scale_of(s.rows)) : x;
     const auto y = mlp(in, up, down, s.slope, recompute);
     y.backward(matrix(s.rows, s.dim, 4));
     Results found{y.detach(), x.grad(), up.gradient, down.gradient, {}};
@@ -241,19 +241,19 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   // Two and three packs of a row per warp, one block per row, partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
     for (const auto& [mixed, skips, gated, form] :
-         {std::tuple{true, true, false, NormedForm::written},
-          {true, true, true, NormedForm::in_fp8},
-          {true, false, false, NormedForm::scaled_by_row},
-          {true, false, false, NormedForm::in_fp8},
-          {false, false, false, NormedForm::in_fp8},
-          {false, false, false, NormedForm::written}}) {
+         {std::tuple{true, true, false, NormedForm::materialized},
+          {true, true, true, NormedForm::quantized},
+          {true, false, false, NormedForm::deferred_scale},
+          {true, false, false, NormedForm::quantized},
+          {false, false, false, NormedForm::quantized},
+          {false, false, false, NormedForm::materialized}}) {
       SCOPED_TRACE(
           fmt::format("{} {} {} {} {}", width, mixed, skips, gated, static_cast<int>(form)));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
         return matrix(1, width, seed)[0].to(at::kFloat);
       };
-      const bool scales = form == NormedForm::scaled_by_row;
+      const bool scales = form == NormedForm::deferred_scale;
       const auto y_scaling = scaling(1.0 / 16, false), gradient_scaling = scaling(1.0 / 128);
       const auto branch = matrix(rows, width, 2).set_requires_grad(true);
       test::ResidualChain chain{.x = matrix(rows, width, 1).set_requires_grad(true),
@@ -279,7 +279,7 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
       chain.branch_gradient_scaling = {};
       const auto written = residual_norm(chain.terms(), norm);
       expect_rounded(out.y.rounded(y_scaling), y_scaling, written.y.rows());
-      if (form != NormedForm::in_fp8) continue;
+      if (form != NormedForm::quantized) continue;
       EXPECT_EQ(out.y.tensor().const_data_ptr(), out.x.const_data_ptr());
       EXPECT_TRUE(at::equal(gradient, gradient_of(written)));
     }
@@ -288,10 +288,10 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
 
 TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
   for (const std::int64_t width : {16, 512, 528}) {
-    for (const auto& [weighted, lanes, form] : {std::tuple{true, 2, NormedForm::written},
-                                                {true, 2, NormedForm::in_fp8},
-                                                {false, 2, NormedForm::in_fp8},
-                                                {true, 1, NormedForm::written}}) {
+    for (const auto& [weighted, lanes, form] : {std::tuple{true, 2, NormedForm::materialized},
+                                                {true, 2, NormedForm::quantized},
+                                                {false, 2, NormedForm::quantized},
+                                                {true, 1, NormedForm::materialized}}) {
       SCOPED_TRACE(fmt::format("{} {} {} {}", width, weighted, lanes, static_cast<int>(form)));
       const std::int64_t rows = 111;
       // FP8 in attention's GEMM only, in the MLP's only, and in both.
@@ -303,8 +303,8 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
         const std::array gradient_scalings{of_first ? scaling(1.0 / 128) : Fp8Scaling(),
                                            of_second ? scaling(1.0 / 64) : Fp8Scaling()};
         const std::array y_scalings{
-            of_first || form == NormedForm::in_fp8 ? scaling(1.0 / 16, false) : Fp8Scaling(),
-            of_second || form == NormedForm::in_fp8 ? scaling(1.0 / 32, false) : Fp8Scaling()};
+            of_first || form == NormedForm::quantized ? scaling(1.0 / 16, false) : Fp8Scaling(),
+            of_second || form == NormedForm::quantized ? scaling(1.0 / 32, false) : Fp8Scaling()};
         LaneTerms terms;
         if (weighted) {
           terms.terms = {{inputs[0]}, {inputs[1]}, {inputs[2]}, {inputs[3]}};

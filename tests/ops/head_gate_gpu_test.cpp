@@ -35,7 +35,7 @@ const Case kCases[] = {
      .kv_heads = 4,
      .head_dim = 64,
      .window = 12},
-    {.name = "scaled_by_row",
+    {.name = "deferred_scale",
      .batch = 2,
      .tokens = 77,
      .heads = 8,
@@ -119,7 +119,7 @@ Tensors inputs_of(const Case& c, at::ScalarType dtype) {
 
 HeadGateInputs gate_of(const Case& c, const at::Tensor& x, const at::Tensor& weight,
                        const at::Tensor& row_scale) {
-  return {.x = row_scale.defined() ? NormedInput::scaled_by_row(x, row_scale) : NormedInput(x),
+  return {.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : NormedInput(x),
           .weight = weight,
           .scale = c.scale,
           .range = c.range,
@@ -254,9 +254,9 @@ TEST_F(HeadGateEdgesGpu, OtherGatesRunAsTheReference) {
   }
 }
 
-enum class Form { written, scaled_by_row, fp8 };
+enum class Form { written, deferred_scale, fp8 };
 std::string form_name(const testing::TestParamInfo<Form>& tested) {
-  constexpr const char* kNames[] = {"written", "scaled_by_row", "fp8"};
+  constexpr const char* kNames[] = {"written", "deferred_scale", "fp8"};
   return kNames[static_cast<int>(tested.param)];
 }
 
@@ -284,7 +284,7 @@ class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>>
                           : form == Form::fp8 ? test::fp8_weight(value, 0x1p-4)
                                               : Weight{value, at::zeros_like(value, at::kFloat)};
     const auto normed =
-        form == Form::scaled_by_row ? NormedInput::scaled_by_row(x, row_scale) : NormedInput(x);
+        form == Form::deferred_scale ? NormedInput::deferred_scale(x, row_scale) : NormedInput(x);
     const auto table = make_rope_table(77, {.dims = 16}, dtype, device);
     const auto heads =
         qkv_proj_norm_rope(normed, weight, {.heads = kHeads, .kv_heads = kKvHeads}, table);
@@ -313,7 +313,7 @@ TEST_P(GatedProjectionGpu, AddsTheGatesGradientToThatOfItsInput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, GatedProjectionGpu,
-                         ::testing::Values(Form::written, Form::scaled_by_row, Form::fp8),
+                         ::testing::Values(Form::written, Form::deferred_scale, Form::fp8),
                          form_name);
 
 }  // namespace

@@ -21,7 +21,7 @@ struct LanesCall {
   bool skip = false, own_skip = false, mix = false;
   bool accumulates = false;  // the parameters' gradients accumulate into buffers of ones
   bool padded = false;       // three channels are excluded from the means
-  NormedForm form = NormedForm::written;
+  NormedForm form = NormedForm::materialized;
   std::string unused = "";  // outputs without an upstream gradient: 0, 1 (lanes), m, y (norms), x
 };
 

@@ -21,7 +21,7 @@ struct Case {
 
 struct Results {
   at::Tensor x, normed, d_in, dx, d_weight;
-  at::Tensor in_dots;  // [in_width / 64, rows]; undefined if in_width is not a multiple of 64
+  at::Tensor delta_parts;  // [in_width / 64, rows]; undefined if in_width is not a multiple of 64
 };
 
 class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
@@ -49,23 +49,23 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto in_leaf = in.detach().set_requires_grad(true),
                x_leaf = x.detach().set_requires_grad(true);
     const Weight projection{weight, at::zeros_like(weight, at::kFloat)};
-    const auto in_dots = std::make_shared<InputDots>();
-    in_dots->wanted = in.size(-1) % 64 == 0;
+    const auto delta_parts = std::make_shared<AttentionDelta>();
+    delta_parts->wanted = in.size(-1) % 64 == 0;
     const auto out = linear_residual_norm(
-        in_leaf, projection, x_leaf, norm(), in_dots,
-        choose_linear_residual_norm(x_leaf, projection, NormedForm::scaled_by_row));
+        in_leaf, projection, x_leaf, norm(), delta_parts,
+        choose_linear_residual_norm(x_leaf, projection, NormedForm::deferred_scale));
     EXPECT_TRUE(out.y.row_scale().defined());
     const auto scale = out.y.row_scale().view({1, -1, 1});
     const auto gradients = torch::autograd::grad({out.x, out.y.tensor()}, {in_leaf, x_leaf},
                                                  {d_x, (d_normed * scale).to(at::kBFloat16)});
     return {out.x.detach(),      out.x.detach().to(at::kDouble) * scale,
             gradients[0],        gradients[1],
-            projection.gradient, in_dots->sums};
+            projection.gradient, delta_parts->sums};
   }
   static NormOptions norm() {
     return {.scale = kNormScale,
             .channels = GetParam().width - GetParam().padding,
-            .form = NormedForm::scaled_by_row};
+            .form = NormedForm::deferred_scale};
   }
   Results exact() const {
     const auto leaf = [](const at::Tensor& tensor) {
@@ -116,14 +116,14 @@ TEST_P(LinearResidualNormGpu, DotsAreThoseOfTheInputAndItsRoundedGradient) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto in_width = GetParam().in_width;
   const auto found = run();
-  ASSERT_EQ(found.in_dots.defined(), in_width % 64 == 0);
-  if (!found.in_dots.defined()) return;
+  ASSERT_EQ(found.delta_parts.defined(), in_width % 64 == 0);
+  if (!found.delta_parts.defined()) return;
   const auto products =
       (in.cpu().to(at::kDouble) * found.d_in.cpu().to(at::kDouble)).view({-1, in_width / 64, 64});
   const auto right = products.sum(-1).t(), magnitude = products.abs().sum(-1).t();
-  ASSERT_EQ(found.in_dots.sizes(), right.sizes());
+  ASSERT_EQ(found.delta_parts.sizes(), right.sizes());
   // 64 sums in fp32.
-  const auto error = (found.in_dots.cpu().to(at::kDouble) - right).abs();
+  const auto error = (found.delta_parts.cpu().to(at::kDouble) - right).abs();
   EXPECT_TRUE((error <= 0x1p-20 * magnitude).all().item<bool>())
       << (error / magnitude).max().item<double>();
 }

@@ -50,7 +50,7 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .d_down = down_weight.gradient};
   }
   NormedInput scaled(const at::Tensor& rows) const {
-    return row_scale.defined() ? NormedInput::scaled_by_row(rows, row_scale) : rows;
+    return row_scale.defined() ? NormedInput::deferred_scale(rows, row_scale) : rows;
   }
   Results exact(double slope) const {
     const auto scale = row_scale.defined() ? row_scale.to(at::kDouble).unsqueeze(1)

@@ -142,7 +142,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .channels = c.head.channels};
   }
   static NormedInput normed(const Inputs& in) {
-    return in.row_scale.defined() ? NormedInput::scaled_by_row(in.x, in.row_scale) : in.x;
+    return in.row_scale.defined() ? NormedInput::deferred_scale(in.x, in.row_scale) : in.x;
   }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
     return qkv_proj_norm_rope(normed(in), weight, besides_projection(c, in), table);

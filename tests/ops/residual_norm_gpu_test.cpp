@@ -160,7 +160,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
         residual_norm(terms.terms(),
                       {.scale = 0.5,
                        .channels = call.padded ? width - 3 : 0,
-                       .form = call.defers ? NormedForm::scaled_by_row : NormedForm::written},
+                       .form = call.defers ? NormedForm::deferred_scale : NormedForm::materialized},
                       call.keep_sum ? terms.keep() : 0);
     auto y = out.y.tensor();
     EXPECT_EQ(out.y.row_scale().defined(), call.defers && dtype == at::kBFloat16);

@@ -84,7 +84,7 @@ using Numbers = std::vector<std::pair<Update, double>>;
 
 double number_of(const Update& update, const Numbers& numbers) {
   for (const auto& [known, number] : numbers) {
-    if (update.has_settings_of(known)) return number;
+    if (update.differs_only_in_rate(known)) return number;
   }
   ADD_FAILURE() << "an update that the test does not know";
   return 0;

@@ -1,4 +1,4 @@
-// The last record's recipe: its visits, and its initial weights against its script's.
+// The last record's recipe: its layer calls, and its initial weights against its script's.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -13,22 +13,22 @@ using Blocks = std::vector<std::int64_t>;
 
 Blocks blocks_of(const Pass& pass) {
   Blocks blocks;
-  for (const auto& visit : pass.visits) blocks.push_back(visit.block);
+  for (const auto& call : pass.calls) blocks.push_back(call.block);
   return blocks;
 }
 
-// The block whose output each visit adds; -1: none.
+// The block whose output each layer call adds; -1: none.
 Blocks skips_of(const Pass& pass) {
   std::vector<std::int64_t> slots(static_cast<std::size_t>(pass.slots));
   Blocks found;
   std::int64_t before = -1;
-  for (const auto& visit : pass.visits) {
-    if (visit.keep_input) slots[static_cast<std::size_t>(*visit.keep_input)] = before;
-    const auto& skip = visit.skip;
+  for (const auto& call : pass.calls) {
+    if (call.keep_input) slots[static_cast<std::size_t>(*call.keep_input)] = before;
+    const auto& skip = call.skip;
     found.push_back(!skip.weights ? -1
                     : skip.slot   ? slots[static_cast<std::size_t>(*skip.slot)]
                                   : before);
-    before = visit.block;
+    before = call.block;
   }
   return found;
 }
@@ -43,11 +43,11 @@ TEST(LastRecordPlan, RepeatsThreeBlocksTwiceAndEndsOnTwoLanes) {
             (Blocks{-1, -1, -1, -1, -1, -1, -1, -1, 4, 3, 5, 4, 3, 2, 1, 0, -1}));
   for (const auto& stage : plan.stages) {
     const auto& pass = stage.pass;
-    for (const auto& visit : pass.visits) {
-      EXPECT_EQ(static_cast<bool>(visit.lanes.residual), visit.block >= 8) << visit.index;
-      EXPECT_EQ(visit.last, visit.block == 10);
-      const auto& same = plan.pass(1).visits[static_cast<std::size_t>(visit.index)];
-      EXPECT_EQ(same.block, visit.block) << "an index is of one block in every stage";
+    for (const auto& call : pass.calls) {
+      EXPECT_EQ(static_cast<bool>(call.lanes.residual), call.block >= 8) << call.index;
+      EXPECT_EQ(call.last, call.block == 10);
+      const auto& same = plan.pass(1).calls[static_cast<std::size_t>(call.index)];
+      EXPECT_EQ(same.block, call.block) << "an index is of one block in every stage";
     }
   }
 }
@@ -61,9 +61,9 @@ TEST(LastRecordPlan, LeavesOutVisitsWhoseOutputTheLanesDrop) {
   EXPECT_EQ(blocks_of(pass), (Blocks{0, 1, 2, 3, 1, 2, 3, 3, 4, 5}));
   EXPECT_EQ(skips_of(pass), (Blocks{-1, -1, -1, -1, -1, -1, 2, 2, 1, 0}));
   Blocks rows;
-  for (const auto& visit : pass.visits)
-    if (visit.skip.weights) rows.push_back(visit.skip.row);
-  EXPECT_EQ(rows, (Blocks{0, 3, 4, 5})) << "a visit that is left out takes its skip along";
+  for (const auto& call : pass.calls)
+    if (call.skip.weights) rows.push_back(call.skip.row);
+  EXPECT_EQ(rows, (Blocks{0, 3, 4, 5})) << "a call that is left out takes its skip along";
 }
 
 TEST(LastRecordPlan, HasOneSkipForEachEntryOfTheShorterHalf) {

@@ -1,4 +1,4 @@
-// What a recipe makes of the settings: the visits of a pass.
+// What a recipe makes of the settings: the layer calls of a pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace tg {
 namespace {
 
 // As the reference implementation's stack: the first half pushes its outputs, each block of the
-// second half pops one and adds it to its input. → by visit the block whose output it adds.
+// second half pops one and adds it to its input. → by layer call the block whose output it adds.
 std::map<std::int64_t, std::int64_t> popped_outputs(std::int64_t layers) {
   std::map<std::int64_t, std::int64_t> found;
   std::vector<std::int64_t> stack;
@@ -37,16 +37,16 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
     config.ve_enabled = false;
     config.xsa_last_n = 0;
     const auto pass = test::plan_of(config).pass(0);
-    std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
-    for (const auto& visit : pass.visits) {
-      const auto before = visit.index - 1;
-      if (const auto& [weights, gates, row, slot] = visit.skip; weights) {
+    std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by layer call: whose output
+    for (const auto& call : pass.calls) {
+      const auto before = call.index - 1;
+      if (const auto& [weights, gates, row, slot] = call.skip; weights) {
         EXPECT_EQ(row, std::ssize(found));
-        found[visit.index] = slot ? kept.at(*slot) : before;
+        found[call.index] = slot ? kept.at(*slot) : before;
       }
-      if (!visit.keep_input) continue;
-      EXPECT_LT(*visit.keep_input, pass.slots);
-      EXPECT_TRUE(kept.emplace(*visit.keep_input, before).second) << "a slot is written once";
+      if (!call.keep_input) continue;
+      EXPECT_LT(*call.keep_input, pass.slots);
+      EXPECT_TRUE(kept.emplace(*call.keep_input, before).second) << "a slot is written once";
     }
     EXPECT_EQ(found, popped_outputs(layers));
     EXPECT_EQ(std::ssize(kept), pass.slots);
@@ -56,16 +56,16 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
 TEST(Plan, VisitsEachBlockOnceAndTheLastAlonePassesByWhatNobodyReads) {
   const auto plan = test::plan_of(test::tiny_record());
   ASSERT_EQ(plan.stages.size(), 1);
-  const auto& visits = plan.stages.front().pass.visits;
-  ASSERT_EQ(visits.size(), plan.blocks.size());
-  for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
-    const auto& visit = visits[static_cast<std::size_t>(i)];
-    EXPECT_EQ(visit.index, i);
-    EXPECT_EQ(visit.block, i);
-    EXPECT_EQ(visit.last, i == 4);
-    EXPECT_EQ(visit.exclusive, i >= 3);
-    EXPECT_EQ(static_cast<bool>(visit.value_scale), i == 1 || i == 4);
-    EXPECT_EQ(visit.norm_scale, 1 / std::sqrt(static_cast<double>(i + 1)));
+  const auto& calls = plan.stages.front().pass.calls;
+  ASSERT_EQ(calls.size(), plan.blocks.size());
+  for (std::int64_t i = 0; i < std::ssize(calls); ++i) {
+    const auto& call = calls[static_cast<std::size_t>(i)];
+    EXPECT_EQ(call.index, i);
+    EXPECT_EQ(call.block, i);
+    EXPECT_EQ(call.last, i == 4);
+    EXPECT_EQ(call.exclusive, i >= 3);
+    EXPECT_EQ(static_cast<bool>(call.value_scale), i == 1 || i == 4);
+    EXPECT_EQ(call.norm_scale, 1 / std::sqrt(static_cast<double>(i + 1)));
   }
 }
 
@@ -75,7 +75,7 @@ TEST(Plan, AVisitHasTheWindowOfItsBlockOrThatOfAll) {
     config.attention_window = setting;
     std::vector<std::int64_t> found;
     const auto plan = test::plan_of(config);
-    for (const auto& visit : plan.stages.front().pass.visits) found.push_back(visit.window);
+    for (const auto& call : plan.stages.front().pass.calls) found.push_back(call.window);
     return found;
   };
   using Windows = std::vector<std::int64_t>;
@@ -144,11 +144,11 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
     for (const auto id : ids) {
       if (id) ++count[id.row];
     }
-    // What visits share.
+    // What layer calls share.
     std::set<std::int64_t> shared;
     for (const auto& stage : plan.stages) {
       for (const auto& [skip, lanes, scale] :
-           stage.pass.visits | std::views::transform([](const Visit& v) {
+           stage.pass.calls | std::views::transform([](const LayerCall& v) {
              return std::tuple(v.skip, v.lanes, v.value_scale);
            }))
         for (const auto id : {skip.weights, skip.gates, lanes.residual, lanes.post, scale})

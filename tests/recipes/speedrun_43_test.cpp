@@ -105,7 +105,7 @@ class Formula {
       v = v + weight(name + "ve_scale") * heads(at::embedding(table, inputs));
     }
     const bool is_long = i == 4 || i == 11;
-    const auto w = pass_.visits[static_cast<std::size_t>(is_long ? 3 : 0)].window - 1;
+    const auto w = pass_.calls[static_cast<std::size_t>(is_long ? 3 : 0)].window - 1;
     const auto t = at::arange(n.size(1));
     const auto back = t.unsqueeze(1) - t.unsqueeze(0);
     const auto seen = back.ge(0)
@@ -250,8 +250,8 @@ TEST(Speedrun43Stages, BeginAtTheStepsOfTheWindowsAndEndWithOneThatIsScoredAlone
   const auto plan = model_spec(defaults()).plan;
   ASSERT_EQ(plan.stages.size(), 5);
   const auto windows = [&](std::size_t stage) {
-    const auto& visits = plan.stages[stage].pass.visits;
-    return std::pair(visits[0].window, visits[3].window);
+    const auto& calls = plan.stages[stage].pass.calls;
+    return std::pair(calls[0].window, calls[3].window);
   };
   EXPECT_EQ(windows(0), std::pair(129L, 385L));
   EXPECT_EQ(windows(3), std::pair(769L, 1665L));

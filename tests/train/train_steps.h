@@ -44,8 +44,8 @@ class TrainingRank {
   }
   TrainStep& train_step() { return step_; }
   Gpt& model() { return model_; }
-  StepMetrics step(const StepPlan& plan = {.momentum = 0.9}) {
-    return StepMetrics::of(step_.run(plan).cpu());
+  StepMetrics step(const StepSchedule& plan = {.momentum = 0.9}) {
+    return StepMetrics::from_tensor(step_.run(plan).cpu());
   }
   const ParameterTable& table() const { return table_; }
   const Optimizer& optimizer() const { return optimizer_; }

@@ -7,7 +7,7 @@
 #include "ops/attention/documents.h"
 #include "ops/attention/head_gate.h"
 #include "ops/attention/query_gradient.h"
-#include "ops/norm/input_dots.h"
+#include "ops/norm/attention_delta.h"
 
 namespace tg {
 
@@ -33,8 +33,8 @@ struct AttentionOptions {
   // document.
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
-  QueryGradientPtr q_gradient = {};  // q's gradient may go there (qk_norm_rope.h)
-  InputDotsPtr out_dots = {};        // of the projection that takes the result as it is; no gate
+  QueryGradientPtr q_gradient = {};    // q's gradient may go there (qk_norm_rope.h)
+  AttentionDeltaPtr delta_parts = {};  // of the projection that takes the result as it is; no gate
 };
 
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋

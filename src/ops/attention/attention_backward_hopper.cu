@@ -11,15 +11,15 @@ namespace {
 
 // out·d_out of a token, of its 64 channels each.
 template <int head_dim>
-__device__ float sum_of_dots(const float* out_dots, std::int64_t tokens, int token, int head) {
+__device__ float sum_of_dots(const float* delta_parts, std::int64_t tokens, int token, int head) {
   float sum = 0;
   for (int part = 0; part < head_dim / 64; ++part)
-    sum += out_dots[(head * (head_dim / 64) + part) * tokens + token];
+    sum += delta_parts[(head * (head_dim / 64) + part) * tokens + token];
   return sum;
 }
 
-// A warp takes 8 rows of as many heads as it has lanes for. Without in.out and in.out_dots delta is
-// there, but for the padding. No sum of dQ is begun, either.
+// A warp takes 8 rows of as many heads as it has lanes for. Without in.out and in.delta_parts delta
+// is there, but for the padding. No sum of dQ is begun, either.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
     row_stats_kernel(AttentionShape shape, AttentionTensors in, attention::Work out) {
@@ -46,10 +46,10 @@ __global__ void __launch_bounds__(kHeadThreads)
     if (lane.index >= kRows || head >= shape.heads) continue;
     const int row = first + lane.index;
     const auto of_head = std::int64_t{sequence} * shape.heads + head;
-    if (in.out_dots != nullptr && row < shape.seq_len)
-      of_lane = sum_of_dots<head_dim>(in.out_dots, std::int64_t{shape.batch} * shape.seq_len,
+    if (in.delta_parts != nullptr && row < shape.seq_len)
+      of_lane = sum_of_dots<head_dim>(in.delta_parts, std::int64_t{shape.batch} * shape.seq_len,
                                       sequence * shape.seq_len + row, head);
-    if (in.out.data != nullptr || in.out_dots != nullptr || row >= shape.seq_len)
+    if (in.out.data != nullptr || in.delta_parts != nullptr || row >= shape.seq_len)
       out.delta[of_head * shape.padded_len + row] = of_lane;
     // Padding has probabilities of 0.
     out.logsumexp[of_head * shape.padded_len + row] =

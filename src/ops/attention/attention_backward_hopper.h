@@ -20,7 +20,7 @@ struct AttentionTensors {
   HeadVectors out, d_out;
   // [heads·hd / 64, B·T]: Σ out·d_out over 64 channels each. If null, they come of out and d_out,
   // and if out has no data either, row_stats has the second of its parts already.
-  const float* out_dots = nullptr;
+  const float* delta_parts = nullptr;
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
   // [B, T]: before which position of its row queries see a key, rising; null: the row's end.
   const int* visible_until = nullptr;

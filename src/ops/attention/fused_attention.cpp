@@ -39,17 +39,17 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const OptionalTensor&, double scale,
                             const std::optional<Documents>& documents, std::int64_t window,
                             const HeadGateInputs& gate, const QueryGradientPtr& q_gradient,
-                            const InputDotsPtr& out_dots) {
+                            const AttentionDeltaPtr& delta_parts) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Exclusive attention's backward kernel leaves them in the workspace.
-    if (out_dots) out_dots->wanted = !exclusive_v;
+    if (delta_parts) delta_parts->wanted = !exclusive_v;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
-    context->saved_data["out_dots"] = in_capsule(out_dots);
+    context->saved_data["delta_parts"] = in_capsule(delta_parts);
     return exclusive_v ? exclusive_attention(y, v, gate) : y;
   }
 
@@ -70,8 +70,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
       const auto d = exclusive_backward(y, v, gate, dy, workspace.row_delta(shape));
       dy = d.dy, exclusive_dv = d.dv, d_gate_weight = d.d_gate_weight;
     }
-    const auto out_dots = from_capsule<InputDotsPtr>(context->saved_data["out_dots"]);
-    const auto dots = out_dots ? out_dots->sums : at::Tensor();
+    const auto delta_parts = from_capsule<AttentionDeltaPtr>(context->saved_data["delta_parts"]);
+    const auto dots = delta_parts ? delta_parts->sums : at::Tensor();
     const bool has_dots = dots.defined() || exclusive_dv.defined();
     cuda::attention_backward(
         shape,
@@ -80,7 +80,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
          .v = head_vectors(v),
          .out = has_dots ? cuda::HeadVectors{} : head_vectors(y),
          .d_out = head_vectors(dy),
-         .out_dots = const_fp32_data(dots),
+         .delta_parts = const_fp32_data(dots),
          .logsumexp = const_fp32_data(logsumexp),
          .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
@@ -113,7 +113,7 @@ at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::T
              after = gated ? HeadGateInputs() : of.gate;
   const auto y = FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v),
                                        optional_tensor(inside.weight), scale, of.documents,
-                                       of.window, inside, of.q_gradient, of.out_dots);
+                                       of.window, inside, of.q_gradient, of.delta_parts);
   return gated_heads(y, after);
 }
 

@@ -21,7 +21,7 @@ bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_b
   return use_kernels(y_bthd) && gate.defined() && !gate.bias.defined() &&
          weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
          weight.size(1) <= cuda::kMaxGateWindow && weight.numel() <= cuda::kMaxGateWeights &&
-         gate.x.form() != NormedForm::in_fp8 &&
+         gate.x.form() != NormedForm::quantized &&
          gate.x.tensor().scalar_type() == y_bthd.scalar_type() && gate.x_gradient;
 }
 

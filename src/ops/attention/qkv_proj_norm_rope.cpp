@@ -79,7 +79,7 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
                        const RopeTable& table, Kernel kernel) {
   if (kernel == Kernel::aten || kernel == Kernel::cuda)
     return qk_norm_rope(linear(x, weight), in, table);
-  [[maybe_unused]] const bool scaled = x.form() == NormedForm::scaled_by_row;
+  [[maybe_unused]] const bool scaled = x.form() == NormedForm::deferred_scale;
   assert(!scaled || kernel == Kernel::hopper);
   assert(!scaled || !in.value_embedding.defined());  // its gradient is v's, unscaled
   // Else autograd would not call backward, which adds the weight's gradient.

@@ -34,14 +34,14 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
   context.saved_data["gate_x_gradient"] = in_capsule(gate.x_gradient);
   auto x = gate.x.tensor();
   // The projection keeps unscaled rows as well; materialized rows, in FP8, nobody else keeps.
-  if (gate.defined() && gate.x.form() == NormedForm::written)
+  if (gate.defined() && gate.x.form() == NormedForm::materialized)
     x = x.detach().narrow(-1, 0, gate.weight.size(1)).contiguous();
   return {x, gate.x.row_scale(), gate.weight};
 }
 
 HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradContext& context) {
   const auto& [x, row_scale, weight] = tensors;
-  return {.x = row_scale.defined() ? NormedInput::scaled_by_row(x, row_scale) : x,
+  return {.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : x,
           .weight = weight,
           .scale = context.saved_data["gate_scale"].toDouble(),
           .range = context.saved_data["gate_range"].toDouble(),

@@ -104,7 +104,7 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 }  // namespace
 
 at::Tensor linear(const NormedInput& in, const Weight& weight) {
-  const auto materialized = in.written();
+  const auto materialized = in.materialized();
   const auto& x = materialized.tensor();
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
   if (weight.is_followed() || !at::GradMode::is_enabled())

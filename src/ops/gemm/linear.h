@@ -15,7 +15,7 @@ struct Weight {
 
   bool is_followed() const { return !gradient.defined() && value.requires_grad(); }
   // The weight as a constant, without FP8.
-  Weight frozen() const { return {value.defined() ? value.detach() : value, {}}; }
+  Weight as_constants() const { return {value.defined() ? value.detach() : value, {}}; }
 };
 
 // Computes x·Wᵀ: x [..., in] → [..., out]. In backward, dx = dy·W, and the GEMM dW = dyᵀ·x

@@ -18,27 +18,27 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& row_scale) {
 
 }  // namespace
 
-NormedInput NormedInput::scaled_by_row(at::Tensor x, at::Tensor row_scale) {
+NormedInput NormedInput::deferred_scale(at::Tensor x, at::Tensor row_scale) {
   NormedInput input(std::move(x));
-  input.form_ = NormedForm::scaled_by_row;
+  input.form_ = NormedForm::deferred_scale;
   input.row_scale_ = std::move(row_scale);
   return input;
 }
 
-NormedInput NormedInput::in_fp8(at::Tensor x, at::Tensor rounded) {
+NormedInput NormedInput::quantized(at::Tensor x, at::Tensor rounded) {
   assert(rounded.defined());
   NormedInput input(std::move(x), std::move(rounded));
-  input.form_ = NormedForm::in_fp8;
+  input.form_ = NormedForm::quantized;
   return input;
 }
 
 at::Tensor NormedInput::rows() const {
-  assert(form_ != NormedForm::in_fp8);
+  assert(form_ != NormedForm::quantized);
   return scaled(tensor_, row_scale_);
 }
 
 at::Tensor NormedInput::columns(std::int64_t first, std::int64_t count) const {
-  assert(form_ != NormedForm::in_fp8);
+  assert(form_ != NormedForm::quantized);
   return scaled(tensor_.narrow(-1, first, count), row_scale_);
 }
 
@@ -46,8 +46,8 @@ at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {
   return rounded_.defined() ? rounded_ : to_fp8(rows(), scaling);
 }
 
-NormedInput NormedInput::written() const {
-  return form_ == NormedForm::written ? *this : NormedInput(rows());
+NormedInput NormedInput::materialized() const {
+  return form_ == NormedForm::materialized ? *this : NormedInput(rows());
 }
 
 NormedInput NormedInput::contiguous() const {

@@ -10,10 +10,10 @@ namespace tg {
 
 // How a norm passes its rows to the GEMMs that read them.
 enum class NormedForm {
-  written,        // materialized in the compute dtype
-  scaled_by_row,  // the rows before the norm and a scale per row: the normalized rows are not
-                  // materialized, the GEMM's epilogue scales the rows of its output
-  in_fp8,         // quantized for one FP8 GEMM, not materialized in the compute dtype
+  materialized,    // materialized in the compute dtype
+  deferred_scale,  // the rows before the norm and a scale per row: the normalized rows are not
+                   // materialized, the GEMM's epilogue scales the rows of its output
+  quantized,       // quantized for one FP8 GEMM, not materialized in the compute dtype
 };
 
 // The normalized rows [..., D] that GEMMs read. Any tensor converts to a materialized input.
@@ -24,8 +24,8 @@ class NormedInput {
   NormedInput(at::Tensor rows, at::Tensor rounded = {})  // NOLINT(google-explicit-constructor)
       : tensor_(std::move(rows)), rounded_(std::move(rounded)) {}
   // row_scale: [rows of x] fp32, not differentiated.
-  static NormedInput scaled_by_row(at::Tensor x, at::Tensor row_scale);
-  static NormedInput in_fp8(at::Tensor x, at::Tensor rounded);
+  static NormedInput deferred_scale(at::Tensor x, at::Tensor row_scale);
+  static NormedInput quantized(at::Tensor x, at::Tensor rounded);
 
   NormedForm form() const { return form_; }
   // The tensor that autograd differentiates: the rows if they are materialized, else x. Its
@@ -34,21 +34,21 @@ class NormedInput {
   // Scale of each row of the GEMM's output; undefined: 1.
   const at::Tensor& row_scale() const { return row_scale_; }
   // Returns the normalized rows; computes them if they are scaled by row. Precondition: form() is
-  // not in_fp8.
+  // not quantized.
   at::Tensor rows() const;
   // Returns channels [first, first + count) of rows(), without computing the others.
   at::Tensor columns(std::int64_t first, std::int64_t count) const;
   // Returns the rows in e4m3: the norm's FP8 copy, made with this scaling, or else to_fp8().
   at::Tensor rounded(const Fp8Scaling& scaling) const;
   // Returns this input with its rows materialized.
-  NormedInput written() const;
+  NormedInput materialized() const;
   // Returns this input with tensor() aligned and contiguous, as kernels require.
   NormedInput contiguous() const;
   // Returns this input flattened to [rows, D].
   NormedInput flat() const;
 
  private:
-  NormedForm form_ = NormedForm::written;
+  NormedForm form_ = NormedForm::materialized;
   at::Tensor tensor_, row_scale_, rounded_;
 };
 

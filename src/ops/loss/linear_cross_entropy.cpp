@@ -189,7 +189,7 @@ Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, do
 
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {
-  const auto in = in_nd.written().contiguous();
+  const auto in = in_nd.materialized().contiguous();
   const auto& x_nd = in.tensor();
   const auto kernel = choose_linear_cross_entropy(x_nd, weight, options.cap);
   if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {

@@ -25,8 +25,8 @@ struct CrossEntropyOptions {
   std::int64_t chunk_bytes = kFusedHeadBytes;  // smaller in tests
 };
 
-// Computes softcap_cross_entropy(x·Wᵀ, targets): x [N, D], not in the form in_fp8, weight [at least
-// vocab, D], targets [N] int64 → [] fp32. The weight's gradient is as in linear().
+// Computes softcap_cross_entropy(x·Wᵀ, targets): x [N, D], not in the form `quantized`, weight [at
+// least vocab, D], targets [N] int64 → [] fp32. The weight's gradient is as in linear().
 //
 // Fused head, on Hopper in bf16 with at least kMinFusedColumns columns, a cap up to
 // cuda::kMaxSoftcap and `weight.gradient`: there is no pass over the logits [N, V] between the

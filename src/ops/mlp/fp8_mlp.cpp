@@ -97,7 +97,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
 
 at::Tensor fp8_mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
                    bool recompute) {
-  assert(x.form() != NormedForm::scaled_by_row);
+  assert(x.form() != NormedForm::deferred_scale);
   // Else autograd would not call backward.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
   return Fp8Mlp::apply(x.tensor(), x, Fp8Mlp::Weights{up, down, static_cast<float>(slope)},

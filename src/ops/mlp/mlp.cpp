@@ -116,17 +116,17 @@ Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
 }
 
 NormedForm mlp_input(Kernel kernel) {
-  return kernel == Kernel::hopper_fp8 ? NormedForm::in_fp8
-         : kernel == Kernel::hopper   ? NormedForm::scaled_by_row
-                                      : NormedForm::written;
+  return kernel == Kernel::hopper_fp8 ? NormedForm::quantized
+         : kernel == Kernel::hopper   ? NormedForm::deferred_scale
+                                      : NormedForm::materialized;
 }
 
 at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
                bool recompute, Kernel kernel) {
   const bool grad = at::GradMode::is_enabled();
   if (kernel == Kernel::hopper_fp8) {
-    const bool scaled = in.form() == NormedForm::scaled_by_row;
-    return fp8_mlp(scaled ? in.written() : in, up, down, slope, recompute);
+    const bool scaled = in.form() == NormedForm::deferred_scale;
+    return fp8_mlp(scaled ? in.materialized() : in, up, down, slope, recompute);
   }
   if (kernel == Kernel::hopper) {
     const auto x = aligned_contiguous(in.tensor());
@@ -135,7 +135,7 @@ at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, doub
     assert(x.requires_grad());  // else autograd would not call backward
     return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
   }
-  const auto x = in.written();
+  const auto x = in.materialized();
   if (grad && supports_custom_backward(up, down) && recompute) {
     assert(x.tensor().requires_grad());
     return RecomputingMlp::apply(x.tensor(), up, down, slope);

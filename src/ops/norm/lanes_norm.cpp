@@ -74,8 +74,8 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
                              current_stream(in[0]));
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["call"] = in_capsule(call);
-    context->saved_data["dy0_is_scaled"] = out0.form == NormedForm::scaled_by_row;
-    context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::scaled_by_row;
+    context->saved_data["dy0_is_scaled"] = out0.form == NormedForm::deferred_scale;
+    context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::deferred_scale;
     context->set_materialize_grads(false);
 
     // If y exists only in FP8, the differentiable output is a tensor of y's shape whose values are

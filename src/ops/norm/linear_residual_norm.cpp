@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 
 // linear_backward() that also computes `dots`.
 at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
-                                     const at::Tensor& dy, InputDots& dots) {
+                                     const at::Tensor& dy, AttentionDelta& dots) {
   const auto dy_rows = as_rows(dy);
   const auto rows = dy_rows.size(0), in = x.size(-1);
   accumulate_gradient(weight, dy_rows, as_rows(x));
@@ -34,7 +34,7 @@ at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
 struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
                                const Weight& weight, const NormOptions& norm,
-                               const at::Tensor& row_scale, const InputDotsPtr& in_dots) {
+                               const at::Tensor& row_scale, const AttentionDeltaPtr& delta_parts) {
     const auto width = x.size(-1), rows = x.numel() / width;
     const auto fp32 = x.options().dtype(at::kFloat);
     const auto residual = at::empty_like(x);
@@ -52,7 +52,7 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["channels"] = norm.channels;
-    context->saved_data["in_dots"] = in_capsule(in_dots);
+    context->saved_data["delta_parts"] = in_capsule(delta_parts);
     context->set_materialize_grads(false);
     return {residual, residual.variable_data()};
   }
@@ -73,10 +73,10 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
                                   .dy_is_scaled = true},
                                  cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
                                  /*partials=*/nullptr, /*sums=*/{}, current_stream(residual));
-    const auto in_dots = from_capsule<InputDotsPtr>(context->saved_data["in_dots"]);
+    const auto delta_parts = from_capsule<AttentionDeltaPtr>(context->saved_data["delta_parts"]);
     const at::Tensor none;
-    const auto d_in = in_dots && in_dots->wanted
-                          ? linear_backward_with_dots(in, weight, dx, *in_dots)
+    const auto d_in = delta_parts && delta_parts->wanted
+                          ? linear_backward_with_dots(in, weight, dx, *delta_parts)
                           : linear_backward(in, weight, dx);
     return {d_in, dx, none, none, none, none};
   }
@@ -85,7 +85,7 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
 }  // namespace
 
 Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, NormedForm form) {
-  const bool in_gemm = form == NormedForm::scaled_by_row && x.scalar_type() == at::kBFloat16 &&
+  const bool in_gemm = form == NormedForm::deferred_scale && x.scalar_type() == at::kBFloat16 &&
                        supports_hopper_gemm(x, weight.value) && !weight.fp8.defined() &&
                        x.size(-1) <= cuda::kMaxResidualNormWidth &&
                        (!weight.is_followed() || !at::GradMode::is_enabled());
@@ -93,7 +93,7 @@ Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, No
 }
 
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
-                                  const NormOptions& norm, const InputDotsPtr& in_dots,
+                                  const NormOptions& norm, const AttentionDeltaPtr& delta_parts,
                                   Kernel kernel) {
   if (kernel != Kernel::hopper) {
     const auto branch = linear(in, weight);
@@ -102,8 +102,8 @@ ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, co
   }
   const auto row_scale = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
   const auto out = FusedLinearResidualNorm::apply(aligned_contiguous(in), aligned_contiguous(x),
-                                                  weight, norm, row_scale, in_dots);
-  return {.sum = {}, .x = out[0], .y = NormedInput::scaled_by_row(out[1], row_scale), .x0 = {}};
+                                                  weight, norm, row_scale, delta_parts);
+  return {.sum = {}, .x = out[0], .y = NormedInput::deferred_scale(out[1], row_scale), .x0 = {}};
 }
 
 }  // namespace tg

@@ -10,20 +10,20 @@ namespace tg {
 
 // Non-differentiable outputs for y: row scale and FP8 copy. Undefined: not written.
 struct NormOutputs {
-  NormedForm form = NormedForm::written;
+  NormedForm form = NormedForm::materialized;
   at::Tensor row_scale{}, rounded{};
 
-  bool writes_y() const { return form == NormedForm::written; }
+  bool writes_y() const { return form == NormedForm::materialized; }
   // Wraps the differentiable output: y if it is materialized, else the tensor in its place.
   NormedInput input(const at::Tensor& tensor) const {
-    if (form == NormedForm::scaled_by_row) return NormedInput::scaled_by_row(tensor, row_scale);
-    return writes_y() ? NormedInput(tensor, rounded) : NormedInput::in_fp8(tensor, rounded);
+    if (form == NormedForm::deferred_scale) return NormedInput::deferred_scale(tensor, row_scale);
+    return writes_y() ? NormedInput(tensor, rounded) : NormedInput::quantized(tensor, rounded);
   }
 };
 // Allocates the outputs for rows like x's.
 inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
-  const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
-  const bool in_fp8 = form == NormedForm::in_fp8, scaled = form == NormedForm::scaled_by_row;
+  const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::materialized;
+  const bool in_fp8 = form == NormedForm::quantized, scaled = form == NormedForm::deferred_scale;
   assert(in_fp8 ? norm.rounding.defined() : !scaled || !norm.rounding.defined());
   const auto fp32 = x.options().dtype(at::kFloat);
   return {.form = form,

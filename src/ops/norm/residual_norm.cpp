@@ -113,7 +113,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = norm.channels;
-    context->saved_data["dy_is_scaled"] = outputs.form == NormedForm::scaled_by_row;
+    context->saved_data["dy_is_scaled"] = outputs.form == NormedForm::deferred_scale;
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;

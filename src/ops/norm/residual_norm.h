@@ -40,9 +40,9 @@ struct NormOptions {
   // Number of channels of D without padding, for the mean; the others are zero. 0: all.
   std::int64_t channels = 0;
   // Form of y from the bf16 kernels; otherwise y is materialized.
-  NormedForm form = NormedForm::written;
+  NormedForm form = NormedForm::materialized;
   // Scaling for the FP8 GEMM that reads y: the bf16 kernels also quantize y. Requires D a multiple
-  // of 16 and form `written` or `in_fp8`.
+  // of 16 and form `materialized` or `quantized`.
   Fp8Scaling rounding{};
 };
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from peer.attention import Rotary, linear, rms_norm
 from peer.block import Block
-from peer.settings import row_length, visited_blocks
+from peer.settings import row_length, called_blocks
 
 
 class ProjectedTable(nn.Module):
@@ -67,7 +67,7 @@ class GPT(nn.Module):
         if s.SMEAR_GATE:
             self.smear = Smear(dim)
         if s.UNET_SKIPS:
-            skips = len(visited_blocks(s, recurrent=True)) // 2
+            skips = len(called_blocks(s, recurrent=True)) // 2
             self.skip_weights = nn.Parameter(torch.ones(skips, dim))
             if s.SKIP_GATES_ENABLED:
                 self.skip_gates = nn.Parameter(torch.zeros(skips, dim))
@@ -161,7 +161,7 @@ class GPT(nn.Module):
         x = x0 = self.embed(inputs)
         second, first_v, skips = None, None, []  # second: the second lane; x is then the first
         values = self.ve_shared(inputs, dtype) if self.ve_shared is not None else None
-        weights, order = self.layer_weights(dtype), visited_blocks(self.s, recurrent)
+        weights, order = self.layer_weights(dtype), called_blocks(self.s, recurrent)
         encoder = len(order) // 2
         for entry, i in enumerate(order):
             if second is None and entry >= encoder and 0 < self.s.PARALLEL_START_LAYER <= i:

@@ -169,7 +169,7 @@ def row_length(s):
     return s.TRAIN_BATCH_TOKENS // micro_batches(s) if s.LOADER_ORDER == "documents" else s.TRAIN_SEQ_LEN
 
 
-def visited_blocks(s, recurrent):
+def called_blocks(s, recurrent):
     """Returns the blocks in the order of their calls; the first half is the encoder, which pushes the skips."""
     blocks = list(range(s.NUM_LAYERS))
     if not recurrent or s.NUM_LOOPS == 0:

@@ -12,20 +12,20 @@
 
 namespace tg {
 
-using FrozenTexts = std::map<std::string, std::string>;  // by name
+using FixedTexts = std::map<std::string, std::string>;  // by name
 
 // Returns the fixed settings, and values derived from them and the number of ranks. Equivalent
 // values have one text. Precondition: COMPUTE_DTYPE and FP8 are what the machine computes in
 // (process/machine.h, settings_as_computed).
-FrozenTexts frozen_settings(const Settings& settings, int world_size);
+FixedTexts fixed_settings(const Settings& settings, int world_size);
 
 // Returns "NAME=value, now value" for each name whose texts differ. A name missing in either map is
 // no difference.
-std::vector<std::string> differences(const FrozenTexts& saved, const FrozenTexts& now);
+std::vector<std::string> differences(const FixedTexts& saved, const FixedTexts& now);
 
-// `saved`: frozen_settings() of the run that wrote the checkpoint; a setting that its program did
+// `saved`: fixed_settings() of the run that wrote the checkpoint; a setting that its program did
 // not know had its default value. Throws Error(config) naming every difference with both values.
-void require_resumable(const std::string& checkpoint, const FrozenTexts& saved,
+void require_resumable(const std::string& checkpoint, const FixedTexts& saved,
                        const Settings& settings, int world_size);
 
 }  // namespace tg

@@ -1,4 +1,4 @@
-#include "recipes/stream.h"
+#include "recipes/residual_stream.h"
 
 #include <memory>
 #include <utility>
@@ -27,13 +27,13 @@ ResidualStream form_of(ResidualStream stream) {
   return stream;
 }
 
-// Runs visit(in) under activation checkpointing, recomputed() of model/recompute.h.
-ResidualStream recomputed_visit(std::function<ResidualStream(const ResidualStream&)> visit,
+// Runs layer call(in) under activation checkpointing, recomputed() of model/recompute.h.
+ResidualStream recomputed_layer(std::function<ResidualStream(const ResidualStream&)> call,
                                 const ResidualStream& in) {
   const auto form = std::make_shared<ResidualStream>();  // of the result
   const auto out = recomputed(
-      [visit = std::move(visit), from = form_of(in), form](const std::vector<at::Tensor>& tensors) {
-        const auto result = visit(with_tensors(from, tensors));
+      [call = std::move(call), from = form_of(in), form](const std::vector<at::Tensor>& tensors) {
+        const auto result = call(with_tensors(from, tensors));
         *form = form_of(result);
         return tensors_of(result);
       },
@@ -43,22 +43,22 @@ ResidualStream recomputed_visit(std::function<ResidualStream(const ResidualStrea
 
 }  // namespace
 
-PassOutput run_visits(const Layers& layers, const Pass& pass, const PassInputs& inputs,
-                      const at::Tensor& x0_btd, const VisitValues& values,
-                      const VisitFlow& visit_flow) {
+PassOutput run_layers(const Layers& layers, const Pass& pass, const PassInputs& inputs,
+                      const at::Tensor& x0_btd, const CallValues& values,
+                      const LayerFlow& layer_flow) {
   ResidualStream stream{.x0 = x0_btd, .terms = {{.tensor = x0_btd}}};
   std::vector<at::Tensor> kept(static_cast<std::size_t>(pass.slots));
   const auto slot = [&](std::int64_t i) -> at::Tensor& {
     return kept[static_cast<std::size_t>(i)];
   };
-  for (const auto& visit : pass.visits) {
-    if (visit.skip.slot) stream.skip = std::exchange(slot(*visit.skip.slot), {});
-    stream.values = values(visit);
-    const auto run = [&layers, &visit, inputs, visit_flow](const ResidualStream& in) {
-      return visit_flow(layers, Layer(layers, visit, inputs, in.x0), in);
+  for (const auto& call : pass.calls) {
+    if (call.skip.slot) stream.skip = std::exchange(slot(*call.skip.slot), {});
+    stream.values = values(call);
+    const auto run = [&layers, &call, inputs, layer_flow](const ResidualStream& in) {
+      return layer_flow(layers, Layer(layers, call, inputs, in.x0), in);
     };
-    stream = layers.recomputes_blocks() ? recomputed_visit(run, stream) : run(stream);
-    if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
+    stream = layers.recomputes_blocks() ? recomputed_layer(run, stream) : run(stream);
+    if (call.keep_input) slot(*call.keep_input) = std::exchange(stream.input, {});
   }
   return {std::move(stream), std::move(kept)};
 }

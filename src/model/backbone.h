@@ -16,23 +16,24 @@ namespace tg {
 
 // The Transformer body: embedding, blocks and final norm, from token ids to the states that the
 // head reads. Letters as in gpt.h.
-class Trunk {
+class Backbone {
  public:
   // All arguments must outlive it; `weights`: the copies of `table`.
-  Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
-        const ParameterTable& table, const WeightCopies& weights);
+  Backbone(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
+           const ParameterTable& table, const WeightCopies& weights);
 
   // The normed output of the last layer call [B, T, D]; with `only`, at these positions. RoPE uses
-  // the frequencies of `visits`, or frequencies that numerics.rope gives for the number of tokens
-  // that attention spans: T, the longest document, or the cache's context, and at least `context`.
-  NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
+  // the frequencies of `layer calls`, or frequencies that numerics.rope gives for the number of
+  // tokens that attention spans: T, the longest document, or the cache's context, and at least
+  // `context`.
+  NormedInput final_states(const at::Tensor& inputs_bt, const Pass& calls, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded; if it is the token table without a padded copy,
   // padded here to `rows` rows.
   Weight head(std::int64_t rows, bool fp8 = false) const;
   // Kernels of the first layer call on rows like x [B, T, D], for training if grad mode is enabled;
   // `context`: tokens that attention spans.
-  VisitKernels choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
+  LayerKernels choose_kernels(const Pass& calls, const at::Tensor& x, std::int64_t context,
                               bool fp8) const;
 
  private:
@@ -42,13 +43,13 @@ class Trunk {
   // Embeds the inputs of a pass; the cache's last ids precede them.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
   // `context`: tokens that attention spans.
-  const RopeTable& rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
+  const RopeTable& rope_table(const Pass& calls, std::int64_t seq_len, std::int64_t context,
                               at::Device device) const;
   // Rows of the table at the inputs' positions.
-  RopeTable rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
+  RopeTable rope_rows(const Pass& calls, const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
   // Gain that turns attention's scale 1/√head_dim into the pass's own; undefined if it has none.
-  at::Tensor q_gain(const Pass& visits, at::Device device) const;
+  at::Tensor q_gain(const Pass& calls, at::Device device) const;
 
   const Numerics& numerics_;
   const ComputeSizes& sizes_;

@@ -1,4 +1,4 @@
-#include "model/stream_weights.h"
+#include "model/residual_coefficients.h"
 
 #include <cassert>
 
@@ -27,16 +27,17 @@ void add(const WeightSource& to, const at::Tensor& gradient) {
 
 }  // namespace
 
-StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim)
+ResidualCoefficients::ResidualCoefficients(const Plan& plan, const ParameterTable& table,
+                                           std::int64_t dim)
     : dim_(dim) {
-  const Visit *skip = nullptr, *lanes = nullptr;
+  const LayerCall *skip = nullptr, *lanes = nullptr;
   for (const auto& stage : plan.stages) {
-    for (const auto& visit : stage.pass.visits) {
-      if (makes_skip(visit)) {
-        assert(skip == nullptr || skip->skip.weights.row == visit.skip.weights.row);
-        skip = &visit;
+    for (const auto& call : stage.pass.calls) {
+      if (makes_skip(call)) {
+        assert(skip == nullptr || skip->skip.weights.row == call.skip.weights.row);
+        skip = &call;
       }
-      if (visit.lanes.residual) lanes = &visit;
+      if (call.lanes.residual) lanes = &call;
     }
   }
   if (skip != nullptr) {
@@ -46,8 +47,8 @@ StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std:
     skips_ = zeros({rows, 2, dim}, skip_weights_);
     self_skip_ = at::zeros({rows, 1}, skip_weights_.value.options());
     for (const auto& stage : plan.stages) {
-      for (const auto& visit : stage.pass.visits)
-        if (makes_skip(visit) && !visit.skip.slot) self_skip_[visit.skip.row].fill_(1);
+      for (const auto& call : stage.pass.calls)
+        if (makes_skip(call) && !call.skip.slot) self_skip_[call.skip.row].fill_(1);
     }
   }
   if (lanes != nullptr) {
@@ -60,16 +61,16 @@ StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std:
   }
 }
 
-MixWeight StreamWeights::row(const MixWeight& weights, std::int64_t row) {
+MixWeight ResidualCoefficients::row(const MixWeight& weights, std::int64_t row) {
   return {weights.value[row], weights.gradient.defined() ? weights.gradient[row] : at::Tensor()};
 }
 
-at::Tensor StreamWeights::x_coefficient() const {
+at::Tensor ResidualCoefficients::x_coefficient() const {
   return skip_gates_.value.defined() ? skip_gates_.value.sigmoid()
                                      : at::ones_like(skip_weights_.value);
 }
 
-void StreamWeights::make() {
+void ResidualCoefficients::make() {
   if (skips_.defined()) {
     const auto x = x_coefficient();
     const auto skip =
@@ -83,14 +84,14 @@ void StreamWeights::make() {
   }
 }
 
-StreamWeights StreamWeights::frozen() const {
+ResidualCoefficients ResidualCoefficients::as_constants() const {
   auto constants = *this;
   for (auto* weights : {&constants.skips_, &constants.lanes_, &constants.final_})
     weights->gradient.reset();
   return constants;
 }
 
-void StreamWeights::collect_gradients() {
+void ResidualCoefficients::collect_gradients() {
   if (skips_.gradient.defined()) {
     const auto gradient = skips_.gradient.narrow(2, 0, skip_weights_.value.size(1));
     const auto of_x = gradient.select(1, 0);

@@ -1,4 +1,4 @@
-#include "model/trunk.h"
+#include "model/backbone.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace tg {
 
-Trunk::Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
-             const ParameterTable& table, const WeightCopies& weights)
+Backbone::Backbone(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
+                   const ParameterTable& table, const WeightCopies& weights)
     : numerics_(numerics),
       sizes_(sizes),
       plan_(plan),
@@ -20,9 +20,9 @@ Trunk::Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& pl
       weights_(weights),
       layers_(plan, sizes, table, weights, numerics) {}
 
-const RopeTable& Trunk::rope_table(const Pass& visits, std::int64_t seq_len, std::int64_t context,
-                                   at::Device device) const {
-  const auto& frequencies = visits.rope_frequencies;
+const RopeTable& Backbone::rope_table(const Pass& calls, std::int64_t seq_len, std::int64_t context,
+                                      at::Device device) const {
+  const auto& frequencies = calls.rope_frequencies;
   const void* const own = frequencies.defined() ? frequencies.const_data_ptr() : nullptr;
   const std::tuple key(own, seq_len, context);
   const auto found = rope_tables_.find(key);
@@ -43,8 +43,8 @@ const RopeTable& Trunk::rope_table(const Pass& visits, std::int64_t seq_len, std
   return rope_tables_.emplace(key, RopeTable{cos.to(device), sin.to(device)}).first->second;
 }
 
-RopeTable Trunk::rope_rows(const Pass& visits, const at::Tensor& inputs_bt, const PassInputs& pass,
-                           std::int64_t context) const {
+RopeTable Backbone::rope_rows(const Pass& calls, const at::Tensor& inputs_bt,
+                              const PassInputs& pass, std::int64_t context) const {
   const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
@@ -52,25 +52,25 @@ RopeTable Trunk::rope_rows(const Pass& visits, const at::Tensor& inputs_bt, cons
   if (pass.documents) own = pass.documents->longest;
   if (numerics_.rope.by_row) own = row;
   const auto spanned = std::max({numerics_.rope.longest, own, context});
-  const auto& whole = rope_table(visits, row, spanned, inputs_bt.device());
+  const auto& whole = rope_table(calls, row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
   return {of_inputs(whole.cos), of_inputs(whole.sin)};
 }
 
-at::Tensor Trunk::q_gain(const Pass& visits, at::Device device) const {
-  if (visits.attention_scale == 0) return {};
-  auto& gain = q_gains_[visits.attention_scale];
+at::Tensor Backbone::q_gain(const Pass& calls, at::Device device) const {
+  if (calls.attention_scale == 0) return {};
+  auto& gain = q_gains_[calls.attention_scale];
   if (!gain.defined()) {
     const double by_default = 1 / std::sqrt(static_cast<double>(plan_.shape.head_dim));
     const auto dtype = numerics_.compute == at::kDouble ? at::kDouble : at::kFloat;
-    gain = at::full({plan_.shape.heads}, visits.attention_scale / by_default,
+    gain = at::full({plan_.shape.heads}, calls.attention_scale / by_default,
                     at::TensorOptions(device).dtype(dtype));
   }
   return gain;
 }
 
-at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const PassInputs& pass) const {
+at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const PassInputs& pass) const {
   const auto* cache = pass.cache;
   if (cache == nullptr || !cache->last_ids.defined())
     return embed(inputs_bt, pass.documents ? pass.documents->ends : at::Tensor());
@@ -87,7 +87,7 @@ at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const PassInputs& pass) con
   return embed(with_last, ends).narrow(1, begin, inputs_bt.size(1)).contiguous();
 }
 
-at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const {
+at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const {
   const auto& plan = plan_.embedding;
   at::Tensor bigram;
   if (plan.bigrams) {
@@ -114,29 +114,29 @@ at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const at::Tensor& document_
        .document_ends_bt = document_ends_bt});
 }
 
-NormedInput Trunk::final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
-                                std::int64_t context) const {
-  pass.rope = rope_rows(visits, inputs_bt, pass, context);
-  pass.q_gain = q_gain(visits, inputs_bt.device());
+NormedInput Backbone::final_states(const at::Tensor& inputs_bt, const Pass& calls, PassInputs pass,
+                                   std::int64_t context) const {
+  pass.rope = rope_rows(calls, inputs_bt, pass, context);
+  pass.q_gain = q_gain(calls, inputs_bt.device());
   auto x0 = embed(inputs_bt, pass);
   // Adapters require gradients where nothing before them does: makes everything after x0 require
   // one, as in training.
   if (pass.loras != nullptr && at::GradMode::is_enabled()) x0 = x0.detach().requires_grad_();
-  auto states = plan_.flow(layers_, visits, pass, inputs_bt, x0);
+  auto states = plan_.flow(layers_, calls, pass, inputs_bt, x0);
   pass.observe(Operand::head, /*block=*/-1, states);
   return states;
 }
 
-Weight Trunk::head(std::int64_t rows, bool fp8) const {
+Weight Backbone::head(std::int64_t rows, bool fp8) const {
   if (const auto& head = weights_.head(fp8); head.value.defined()) return head;
   return {pad_to(table_[plan_.embedding.tokens], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
-VisitKernels Trunk::choose_kernels(const Pass& visits, const at::Tensor& x, std::int64_t context,
-                                   bool fp8) const {
-  return layers_.choose_kernels(visits.visits.front(), x,
-                                {.rope = rope_table(visits, x.size(1), context, x.device()),
-                                 .q_gain = q_gain(visits, x.device()),
+LayerKernels Backbone::choose_kernels(const Pass& calls, const at::Tensor& x, std::int64_t context,
+                                      bool fp8) const {
+  return layers_.choose_kernels(calls.calls.front(), x,
+                                {.rope = rope_table(calls, x.size(1), context, x.device()),
+                                 .q_gain = q_gain(calls, x.device()),
                                  .fp8 = fp8});
 }
 

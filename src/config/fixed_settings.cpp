@@ -1,4 +1,4 @@
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 
 #include <algorithm>
 #include <functional>
@@ -31,21 +31,21 @@ Settings normalised(Settings settings) {
   return settings;
 }
 
-FrozenTexts texts_of(const Settings& given) {
+FixedTexts texts_of(const Settings& given) {
   const auto settings = normalised(given);
-  FrozenTexts frozen;
+  FixedTexts fixed;
   for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
-    if (!setting.role.is_frozen(settings)) return;
+    if (!setting.role.is_fixed(settings)) return;
     // auto follows from other settings, and a checkpoint may be older than this setting.
     if constexpr (std::is_same_v<T, CountOrAuto>)
       if (setting.value.automatic) return;
-    frozen[env_name(setting.name)] = value_text(setting.value);
+    fixed[env_name(setting.name)] = value_text(setting.value);
   });
-  return frozen;
+  return fixed;
 }
 
 // Converts a checkpoint's texts to this program's form. Unreadable texts stay as they are.
-FrozenTexts reread(FrozenTexts saved) {
+FixedTexts reread(FixedTexts saved) {
   replace_script_switches(saved);
   Settings settings;
   for_each_setting(settings, [&](const auto& setting) {
@@ -63,22 +63,22 @@ FrozenTexts reread(FrozenTexts saved) {
 
 }  // namespace
 
-FrozenTexts frozen_settings(const Settings& settings, int world_size) {
-  auto frozen = texts_of(settings);
-  frozen["micro-batches of a step"] = value_text(micro_batches(settings, world_size));
+FixedTexts fixed_settings(const Settings& settings, int world_size) {
+  auto fixed = texts_of(settings);
+  fixed["micro-batches of a step"] = value_text(micro_batches(settings, world_size));
   const auto ranks = value_text(std::int64_t{world_size});
   // In the strided order a rank's position depends on the number of ranks.
   if (settings.data.loader_order == LoaderOrder::strided)
-    frozen["ranks (LOADER_ORDER=strided)"] = ranks;
+    fixed["ranks (LOADER_ORDER=strided)"] = ranks;
   // With RECORD_QUIRKS each rank clips its own gradients and keeps its own multi-token heads, and a
   // round of the documents and aligned orders has a row for each rank.
   const bool differ = settings.optim.grad_clip_norm > 0 || settings.model.mtp_num_heads > 0 ||
                       mode::batches_are_rows(settings);
-  if (settings.runtime.record_quirks && differ) frozen["ranks (RECORD_QUIRKS=1)"] = ranks;
-  return frozen;
+  if (settings.runtime.record_quirks && differ) fixed["ranks (RECORD_QUIRKS=1)"] = ranks;
+  return fixed;
 }
 
-std::vector<std::string> differences(const FrozenTexts& saved, const FrozenTexts& now) {
+std::vector<std::string> differences(const FixedTexts& saved, const FixedTexts& now) {
   std::vector<std::string> found;
   for (const auto& [name, value] : now) {
     const auto before = saved.find(name);
@@ -88,9 +88,9 @@ std::vector<std::string> differences(const FrozenTexts& saved, const FrozenTexts
   return found;
 }
 
-void require_resumable(const std::string& checkpoint, const FrozenTexts& saved,
+void require_resumable(const std::string& checkpoint, const FixedTexts& saved,
                        const Settings& settings, int world_size) {
-  const auto found = differences(reread(saved), frozen_settings(settings, world_size));
+  const auto found = differences(reread(saved), fixed_settings(settings, world_size));
   REQUIRE(
       found.empty(), ExitCode::config,
       "{}: saved with other settings ({}); resume with those, or set RESUME=never for a new run",

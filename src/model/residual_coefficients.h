@@ -15,27 +15,27 @@ namespace tg {
 // mixing weights of two lanes. At fixed addresses; their gradients accumulate beside them until
 // collect_gradients(). Coefficients that the plan does not have stay undefined, and their
 // parameters get no gradients.
-class StreamWeights {
+class ResidualCoefficients {
  public:
-  StreamWeights() = default;
+  ResidualCoefficients() = default;
   // `dim`: the padded width of the residual stream.
-  StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim);
+  ResidualCoefficients(const Plan& plan, const ParameterTable& table, std::int64_t dim);
 
   // Computes the coefficients from the parameters, for a step.
   void make();
   // Adds the accumulated gradients to the parameters', and clears them.
   void collect_gradients();
   // The coefficients as constants.
-  StreamWeights frozen() const;
+  ResidualCoefficients as_constants() const;
 
-  static bool makes_skip(const Visit& visit) {
-    return visit.skip.weights && (visit.skip.gates || visit.lanes.residual);
+  static bool makes_skip(const LayerCall& call) {
+    return call.skip.weights && (call.skip.gates || call.lanes.residual);
   }
   // [2, D]: x ← c₀ ⊙ x + c₁ ⊙ skip, or x ← c₀ ⊙ x if x itself is the skip.
-  MixWeight skip(const Visit& visit) const { return row(skips_, visit.skip.row); }
+  MixWeight skip(const LayerCall& call) const { return row(skips_, call.skip.row); }
   // Weights of lane 0, lane 1, attention and MLP in each lane after the layer call [2, 4], and in
   // the final lane after the last layer call [1, 4].
-  MixWeight lanes(const Visit& visit) const { return row(lanes_, visit.lanes.row); }
+  MixWeight lanes(const LayerCall& call) const { return row(lanes_, call.lanes.row); }
   const MixWeight& final_lane() const { return final_; }
 
  private:

@@ -1,4 +1,4 @@
-#include "base/ending.h"
+#include "base/process_exit.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Ending, TheFirstErrorIsToldToWhoListens) {
-  std::vector<Ending> told;
-  listen_to_ending([&](const Ending& ending) { told.push_back(ending); });
+TEST(ProcessExit, TheFirstErrorIsToldToWhoListens) {
+  std::vector<ProcessExit> told;
+  listen_to_exit([&](const ProcessExit& ending) { told.push_back(ending); });
   set_log_step(12);
   error_line(static_cast<int>(ExitCode::bad_data), "a.bin is cut");
   error_line(static_cast<int>(ExitCode::unavailable), "what comes of it");
@@ -25,28 +25,28 @@ TEST(Ending, TheFirstErrorIsToldToWhoListens) {
   EXPECT_EQ(told[0].step, 12);
   EXPECT_EQ(told[0].what, "a.bin is cut");
 
-  listen_to_ending([&](const Ending& ending) { told.push_back(ending); });
+  listen_to_exit([&](const ProcessExit& ending) { told.push_back(ending); });
   error_line(static_cast<int>(ExitCode::usage), "before the first step");
   ASSERT_EQ(told.size(), 2u);
   EXPECT_FALSE(told[1].step);
 }
 
-TEST(Ending, WhoNoLongerListensIsToldNothing) {
-  listen_to_ending([](const Ending&) { ADD_FAILURE() << "it is gone"; });
-  listen_to_ending(nullptr);
+TEST(ProcessExit, WhoNoLongerListensIsToldNothing) {
+  listen_to_exit([](const ProcessExit&) { ADD_FAILURE() << "it is gone"; });
+  listen_to_exit(nullptr);
   error_line(static_cast<int>(ExitCode::usage), "bad");
 }
 
-TEST(Ending, AListenerWhoseStorageHangsDoesNotHoldTheEndUp) {
+TEST(ProcessExit, AListenerWhoseStorageHangsDoesNotHoldTheEndUp) {
   std::promise<void> storage_answers, left;
-  listen_to_ending([&](const Ending&) {
+  listen_to_exit([&](const ProcessExit&) {
     storage_answers.get_future().wait();
     left.set_value();
   });
-  tell_ending({.exit_code = 74}, 0s);
+  notify_exit({.exit_code = 74}, 0s);
   storage_answers.set_value();
   left.get_future().wait();
-  listen_to_ending(nullptr);  // waits until the listener has returned
+  listen_to_exit(nullptr);  // waits until the listener has returned
 }
 
 TEST(TimeLimit, WorkThatEndsInTimeIsDone) {

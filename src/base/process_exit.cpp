@@ -1,4 +1,4 @@
-#include "base/ending.h"
+#include "base/process_exit.h"
 
 #include <future>
 #include <memory>
@@ -12,7 +12,7 @@ namespace {
 
 struct Listener {
   std::mutex mutex;  // held during the call
-  std::function<void(const Ending&)> listener;
+  std::function<void(const ProcessExit&)> listener;
 };
 
 // Never destroyed: the call may still run after main() returns.
@@ -23,12 +23,12 @@ Listener& current() {
 
 }  // namespace
 
-void listen_to_ending(std::function<void(const Ending&)> listener) {
+void listen_to_exit(std::function<void(const ProcessExit&)> listener) {
   const std::lock_guard lock(current().mutex);
   current().listener = std::move(listener);
 }
 
-void tell_ending(Ending ending, std::chrono::seconds limit) {
+void notify_exit(ProcessExit ending, std::chrono::seconds limit) {
   run_at_most(limit, [ending = std::move(ending)] {
     const std::lock_guard lock(current().mutex);
     if (const auto listener = std::exchange(current().listener, nullptr)) listener(ending);

@@ -33,10 +33,10 @@ struct ResidualStream {
 };
 
 // Computation of a layer call, given the stream that the previous one returned.
-using VisitFlow = std::function<ResidualStream(const Layers& layers, const Layer& layer,
+using LayerFlow = std::function<ResidualStream(const Layers& layers, const Layer& layer,
                                                const ResidualStream& in)>;
 // Value embedding of a layer call [B, T, KV·hd], or undefined.
-using VisitValues = std::function<at::Tensor(const Visit& visit)>;
+using CallValues = std::function<at::Tensor(const LayerCall& call)>;
 
 struct PassOutput {
   ResidualStream stream;         // after the last layer call
@@ -45,7 +45,7 @@ struct PassOutput {
 
 // Runs the layer calls of a pass in order, starting with x0 [B, T, D]; recomputes each in the
 // backward pass if layers.recomputes_blocks().
-PassOutput run_visits(const Layers& layers, const Pass& pass, const PassInputs& inputs,
-                      const at::Tensor& x0_btd, const VisitValues& values, const VisitFlow& visit);
+PassOutput run_layers(const Layers& layers, const Pass& pass, const PassInputs& inputs,
+                      const at::Tensor& x0_btd, const CallValues& values, const LayerFlow& call);
 
 }  // namespace tg

@@ -8,7 +8,7 @@
 
 namespace tg {
 
-struct Ending {
+struct ProcessExit {
   int exit_code = 0;
   std::optional<long> step = {};  // as error_line() reports it
   std::string what = {};          // the message
@@ -16,11 +16,11 @@ struct Ending {
 
 // error_line() calls `listener` with the first error, on another thread; null removes the listener.
 // Once this returns, the previous listener is no longer called.
-void listen_to_ending(std::function<void(const Ending&)> listener);
+void listen_to_exit(std::function<void(const ProcessExit&)> listener);
 
 // Calls the listener, if there is one, and waits for it at most `limit`, since storage may be what
 // failed. Only the first call does: later errors are consequences of the first.
-void tell_ending(Ending ending, std::chrono::seconds limit = std::chrono::seconds(2));
+void notify_exit(ProcessExit ending, std::chrono::seconds limit = std::chrono::seconds(2));
 
 // Runs `work` on a thread of its own and waits for it at most `limit`; the work may then continue.
 // For the exit of a process, which blocking work must not prevent (storage may be what failed).

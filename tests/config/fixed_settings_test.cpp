@@ -1,4 +1,4 @@
-#include "config/frozen_settings.h"
+#include "config/fixed_settings.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ Settings settings_of(const std::vector<std::string>& variables) {
 std::string error_of(const std::vector<std::string>& saved, const std::vector<std::string>& now,
                      int saved_ranks = 1, int ranks = 1) {
   try {
-    require_resumable("c", frozen_settings(settings_of(saved), saved_ranks), settings_of(now),
+    require_resumable("c", fixed_settings(settings_of(saved), saved_ranks), settings_of(now),
                       ranks);
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::config);
@@ -28,13 +28,13 @@ std::string error_of(const std::vector<std::string>& saved, const std::vector<st
   return "";
 }
 
-TEST(FrozenSettings, EveryDifferenceIsNamedWithBothValues) {
+TEST(FixedSettings, EveryDifferenceIsNamedWithBothValues) {
   EXPECT_EQ(error_of({"SEED=3", "MODEL_DIM=64"}, {"MATRIX_LR=0.5", "MODEL_DIM=128"}),
             "c: saved with other settings (MATRIX_LR=0.025, now 0.5; MODEL_DIM=64, now 128; "
             "SEED=3, now 1337); resume with those, or set RESUME=never for a new run");
 }
 
-TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree) {
+TEST(FixedSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree) {
   EXPECT_EQ(
       error_of({}, {"ITERATIONS=5", "WARMDOWN_ITERS=2", "MAX_WALLCLOCK_SECONDS=9",
                     "TRAIN_LOG_EVERY=3", "VAL_LOSS_EVERY=2", "VAL_TOKENS=4096", "EVAL_STRIDE=0",
@@ -44,9 +44,9 @@ TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree)
       "");
 }
 
-TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
+TEST(FixedSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto settings = settings_of({"MTP_NUM_HEADS=1", "ROPE_LONGEST=2048"});
-  const auto frozen = frozen_settings(settings, 1);
+  const auto fixed = fixed_settings(settings, 1);
   const std::set<std::string> free = {"lr_trace",
                                       "muon_beta2",
                                       "muon_momentum_cooldown_steps",
@@ -66,23 +66,22 @@ TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
                                       "final_long_window",
                                       "window_yarn",
                                       "attention_scale"};
-  const auto expect_frozen = [&](const auto& setting) {
-    EXPECT_EQ(frozen.contains(env_name(setting.name)), !free.contains(setting.name))
-        << setting.name;
+  const auto expect_fixed = [&](const auto& setting) {
+    EXPECT_EQ(fixed.contains(env_name(setting.name)), !free.contains(setting.name)) << setting.name;
   };
-  for_each_setting(settings.model, expect_frozen);
-  for_each_setting(settings.optim, expect_frozen);
+  for_each_setting(settings.model, expect_fixed);
+  for_each_setting(settings.optim, expect_fixed);
 }
 
-TEST(FrozenSettings, TheWindowsOfTheRecipeThatHasThemAreFrozen) {
+TEST(FixedSettings, TheWindowsOfTheRecipeThatHasThemAreFrozen) {
   const auto settings = settings_of({"RECIPE=speedrun_43"});
-  const auto frozen = frozen_settings(settings, 1);
+  const auto fixed = fixed_settings(settings, 1);
   for_each_setting(settings.model.windows, [&](const auto& setting) {
-    EXPECT_TRUE(frozen.contains(env_name(setting.name))) << setting.name;
+    EXPECT_TRUE(fixed.contains(env_name(setting.name))) << setting.name;
   });
 }
 
-TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
+TEST(FixedSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
   const struct {
     std::string setting, without;  // the setting has no effect in a run with the other one
   } cases[] = {{"BIGRAM_DIM=64", "BIGRAM_VOCAB_SIZE=0"},
@@ -112,7 +111,7 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
     EXPECT_EQ(error_of({without}, {without, setting}), "") << setting;
     EXPECT_EQ(error_of({without, setting}, {without}), "") << setting;
   }
-  // Where the part is on, it is frozen.
+  // Where the part is on, it is fixed.
   const std::vector<std::string> untied = {"TIE_EMBEDDINGS=0"}, averages = {"EMA_ENABLED=0"};
   EXPECT_NE(error_of(untied, {"TIE_EMBEDDINGS=0", "EMBED_LR=1"}), "");
   EXPECT_NE(error_of(averages, {"EMA_ENABLED=0", "SWA_EVERY=7"}), "");
@@ -121,13 +120,13 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
   EXPECT_NE(error_of({"MTP_NUM_HEADS=1"}, {"MTP_NUM_HEADS=1", "HEAD_LR=1"}), "");
 }
 
-TEST(FrozenSettings, ASwitchIsNamedWithoutTheSettingsOfItsPart) {
+TEST(FixedSettings, ASwitchIsNamedWithoutTheSettingsOfItsPart) {
   EXPECT_EQ(error_of({"BIGRAM_VOCAB_SIZE=0"}, {"BIGRAM_DIM=64"}),
             "c: saved with other settings (BIGRAM_VOCAB_SIZE=0, now 2048); resume with those, or "
             "set RESUME=never for a new run");
 }
 
-TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
+TEST(FixedSettings, ValuesThatMeanTheSameAreTheSame) {
   EXPECT_EQ(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=64"}), "");  // the whole head
   EXPECT_NE(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=16"}), "");
   EXPECT_EQ(error_of({"VE_LAYERS="}, {"VE_ENABLED=0"}), "");
@@ -139,7 +138,7 @@ TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
 }
 
 // auto follows from other settings, which are fixed; a number of the run counts.
-TEST(FrozenSettings, ANumberIsComparedWithANumberNotWithAuto) {
+TEST(FixedSettings, ANumberIsComparedWithANumberNotWithAuto) {
   EXPECT_EQ(error_of({}, {"ROPE_LONGEST=2048"}), "");
   EXPECT_EQ(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=2048"}), "");
   EXPECT_NE(
@@ -149,7 +148,7 @@ TEST(FrozenSettings, ANumberIsComparedWithANumberNotWithAuto) {
   EXPECT_EQ(error_of(off, {"ROPE_YARN=0", "ROPE_LONGEST=1024"}), "");
 }
 
-TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
+TEST(FixedSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
   EXPECT_EQ(error_of({}, {}, 1, 8), "");
   EXPECT_EQ(error_of({"GRAD_ACCUM_STEPS=4"}, {"GRAD_ACCUM_STEPS=2"}, 2, 4), "");
   EXPECT_NE(error_of({}, {}, 8, 16).find("micro-batches of a step=8, now 16"), std::string::npos);
@@ -158,7 +157,7 @@ TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
             std::string::npos);
 }
 
-TEST(FrozenSettings, OrdersOfRowsHaveOneOrderOnAnyRanksButWithTheScriptsQuirks) {
+TEST(FixedSettings, OrdersOfRowsHaveOneOrderOnAnyRanksButWithTheScriptsQuirks) {
   for (const std::string order : {"documents", "aligned"}) {
     const std::vector<std::string> rows = {"LOADER_ORDER=" + order, "BOS_ID=1", "GRAD_CLIP_NORM=0"};
     auto quirks = rows;
@@ -172,11 +171,11 @@ TEST(FrozenSettings, OrdersOfRowsHaveOneOrderOnAnyRanksButWithTheScriptsQuirks) 
   }
   EXPECT_EQ(error_of({"BOS_ID=1"}, {"BOS_ID=7"}), "");
   // A checkpoint of a program that had no BOS_ID.
-  auto saved = frozen_settings(Settings(), 1);
+  auto saved = fixed_settings(Settings(), 1);
   EXPECT_FALSE(saved.contains("BOS_ID"));
 }
 
-TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
+TEST(FixedSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
   const std::vector<std::string> documents = {"LOADER_ORDER=documents", "BOS_ID=1"};
   const auto with = [&](std::vector<std::string> settings, const std::vector<std::string>& more) {
     settings.insert(settings.end(), more.begin(), more.end());
@@ -193,21 +192,21 @@ TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
   EXPECT_NE(error_of(aligned, with(aligned, {"SEGMENT_LIMIT=7"})).find("SEGMENT_LIMIT=2048, now 7"),
             std::string::npos);
   // A checkpoint of a program without these settings.
-  auto saved = frozen_settings(Settings(), 1);
+  auto saved = fixed_settings(Settings(), 1);
   saved.erase("DOCUMENT_ATTENTION");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
 }
 
-TEST(FrozenSettings, TheEmbeddingsDecayIsFrozenByItsValue) {
+TEST(FixedSettings, TheEmbeddingsDecayIsFrozenByItsValue) {
   EXPECT_EQ(error_of({"ADAM_WD=0.1"}, {"ADAM_WD=0.1", "EMBED_WD=0.1"}), "");
   EXPECT_NE(error_of({}, {"EMBED_WD=0.1"}).find("EMBED_WD=0.04, now 0.1"), std::string::npos);
   // A checkpoint of a program without the setting.
-  auto saved = frozen_settings(Settings(), 1);
+  auto saved = fixed_settings(Settings(), 1);
   saved.erase("EMBED_WD");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
 }
 
-TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
+TEST(FixedSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
   const std::vector<std::string> quirks = {"RECORD_QUIRKS=1"},
                                  none = {"RECORD_QUIRKS=1", "GRAD_CLIP_NORM=0"};
   EXPECT_NE(error_of(quirks, quirks, 2, 4).find("ranks (RECORD_QUIRKS=1)=2, now 4"),
@@ -216,17 +215,17 @@ TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) 
   EXPECT_EQ(error_of(none, none, 2, 4), "");
 }
 
-TEST(FrozenSettings, OfAnOlderProgramTheTextsOfAllSettingsAreReadByTheirMeaning) {
-  auto saved = frozen_settings(Settings(), 1);
+TEST(FixedSettings, OfAnOlderProgramTheTextsOfAllSettingsAreReadByTheirMeaning) {
+  auto saved = fixed_settings(Settings(), 1);
   saved["EMBED_LR"] = "0.5";  // without effect
   saved["ADAM_EPS"] = "1e-08";
   saved["DATA_PATH"] = "./elsewhere";
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
 }
 
-TEST(FrozenSettings, ATextThatIsNoValueIsADifference) {
+TEST(FixedSettings, ATextThatIsNoValueIsADifference) {
   for (const auto* text : {"fast", "0", "-1", ""}) {
-    auto saved = frozen_settings(Settings(), 1);
+    auto saved = fixed_settings(Settings(), 1);
     saved["NUM_HEADS"] = text;
     try {
       require_resumable("c", saved, Settings(), 1);
@@ -239,15 +238,15 @@ TEST(FrozenSettings, ATextThatIsNoValueIsADifference) {
   }
 }
 
-TEST(FrozenSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {
-  auto saved = frozen_settings(Settings(), 1);
+TEST(FixedSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {
+  auto saved = fixed_settings(Settings(), 1);
   saved.erase("SMEAR");
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
   EXPECT_THROW(require_resumable("c", saved, settings_of({"SMEAR=off"}), 1), Error);
 }
 
-TEST(FrozenSettings, SwitchesOfOlderProgramsAreTheSettingsThatTheySelect) {
-  auto saved = frozen_settings(settings_of({"SMEAR=gated", "HEAD_GATE=sparse"}), 1);
+TEST(FixedSettings, SwitchesOfOlderProgramsAreTheSettingsThatTheySelect) {
+  auto saved = fixed_settings(settings_of({"SMEAR=gated", "HEAD_GATE=sparse"}), 1);
   saved.erase("SMEAR");
   saved.erase("HEAD_GATE");
   saved.insert({{"SMEAR_GATE", "0"},
@@ -271,7 +270,7 @@ TEST(GradAccumSteps, IsANumberOrAuto) {
   EXPECT_TRUE(automatic.run.grad_accum_steps.automatic);
   EXPECT_EQ(setting_text(automatic, "grad_accum_steps"), "auto");
   // Micro-batches as by default, and so equal tokens in every step.
-  EXPECT_EQ(frozen_settings(automatic, 2), frozen_settings(Settings(), 2));
+  EXPECT_EQ(fixed_settings(automatic, 2), fixed_settings(Settings(), 2));
   for (const auto* wrong : {"-1", "automatic", "2.5", ""}) {
     EXPECT_NE(failure_of([&] {
                 settings_of({std::string("GRAD_ACCUM_STEPS=") + wrong});
