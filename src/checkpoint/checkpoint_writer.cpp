@@ -91,17 +91,17 @@ SavedCheckpoint CheckpointWriter::write(const ModelRecord& model, HostSnapshot& 
     ++reports_;
   });
   const auto began = Clock::now();
-  const auto own = write_share(model.step, snapshot);
+  const auto own = write_part(model.step, snapshot);
   auto result = rank_ == 0 ? publish(model, own) : wait_for_outcome(model.step, own);
   result.write_ms = milliseconds_since(began);
   return result;
 }
 
 // Returns this rank's report.
-std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snapshot) const {
+std::string CheckpointWriter::write_part(std::int64_t step, HostSnapshot& snapshot) const {
   try {
-    const auto& share = snapshot.wait();
-    return encode(save_safetensors(begin_checkpoint(root_, step) + "/" + file_of(rank_), share));
+    const auto& part = snapshot.wait();
+    return encode(save_safetensors(begin_checkpoint(root_, step) + "/" + file_of(rank_), part));
   } catch (const std::exception& error) {
     return std::string(kFailed) + error.what();
   }

@@ -50,7 +50,7 @@ class CheckpointWriter {
 
  private:
   SavedCheckpoint write(const ModelRecord& model, HostSnapshot& snapshot);
-  std::string write_share(std::int64_t step, HostSnapshot& snapshot) const;
+  std::string write_part(std::int64_t step, HostSnapshot& snapshot) const;
   SavedCheckpoint publish(const ModelRecord& model, const std::string& own);
   SavedCheckpoint wait_for_outcome(std::int64_t step, const std::string& own);
   std::string key(std::string_view what) const;

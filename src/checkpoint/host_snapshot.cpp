@@ -12,10 +12,10 @@ namespace {
 
 // Calls `on_tensor` for every tensor of this rank's part. Replicated tensors are assigned in the
 // order of the visit, each to the rank with the fewest bytes so far.
-class ShareVisitor final : public StateVisitor {
+class PartVisitor final : public StateVisitor {
  public:
   using OnTensor = std::function<void(const std::string&, const at::Tensor&)>;
-  ShareVisitor(int rank, int world_size, OnTensor on_tensor)
+  PartVisitor(int rank, int world_size, OnTensor on_tensor)
       : rank_(rank),
         assigned_bytes_(static_cast<std::size_t>(world_size)),
         on_tensor_(std::move(on_tensor)) {}
@@ -77,9 +77,9 @@ at::Tensor HostSnapshot::buffer_for(const std::string& name, const at::Tensor& v
 
 void HostSnapshot::copy_tensors(SavedState& state) {
   const at::NoGradGuard no_grad;
-  share_.clear();
-  ShareVisitor visitor(rank_, world_size_, [&](const std::string& name, const at::Tensor& value) {
-    share_.emplace_back(name, buffer_for(name, value)).second.copy_(value, /*non_blocking=*/true);
+  part_.clear();
+  PartVisitor visitor(rank_, world_size_, [&](const std::string& name, const at::Tensor& value) {
+    part_.emplace_back(name, buffer_for(name, value)).second.copy_(value, /*non_blocking=*/true);
   });
   if (stream_) {
     order_streams(compute_stream(device_), *stream_);
@@ -89,20 +89,20 @@ void HostSnapshot::copy_tensors(SavedState& state) {
   } else {
     state.visit(visitor);
   }
-  tensors_ = share_.size();
+  tensors_ = part_.size();
 }
 
 void HostSnapshot::copy_scalars(SavedState& state) {
-  share_.resize(tensors_);
+  part_.resize(tensors_);
   if (rank_ != 0) return;
   state.for_each_scalar([&](const std::string& name, StateScalar value) {
-    share_.emplace_back(name, as_tensor(value));
+    part_.emplace_back(name, as_tensor(value));
   });
 }
 
 const NamedTensors& HostSnapshot::wait() {
   copied_.synchronize();  // returns at once if no copy was recorded
-  return share_;
+  return part_;
 }
 
 }  // namespace tg

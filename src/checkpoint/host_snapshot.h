@@ -40,8 +40,8 @@ class HostSnapshot {
   at::Device device_;
   int rank_, world_size_;
   std::map<std::string, at::Tensor> buffers_;  // by the tensor's name
-  NamedTensors share_;
-  std::size_t tensors_ = 0;            // number of tensors in share_; scalars follow
+  NamedTensors part_;
+  std::size_t tensors_ = 0;            // number of tensors in part_; scalars follow
   std::optional<c10::Stream> stream_;  // copy stream; on a GPU only
   c10::Event copied_;
 };

@@ -15,7 +15,7 @@
 namespace tg {
 
 struct ResumePoint {
-  std::string checkpoint;  // its folder
+  std::string checkpoint;  // the checkpoint's folder
   Manifest manifest;
   bool same_run = true;       // in this run's OUTPUT_DIR, whose files are continued
   NamedTensors tensors = {};  // tensors of all files, until load_checkpoint()

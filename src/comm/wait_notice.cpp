@@ -28,11 +28,11 @@ WaitNotice::WaitNotice(NoticeTimes times, std::function<std::string()> text)
       }) {}
 
 std::string ranks_text(const std::vector<int>& ranks) {
-  constexpr int kMostParts = 10;
+  constexpr int kMaxParts = 10;
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
   int parts = 0;
   for (std::size_t first = 0, next = 0; first < ranks.size(); first = next) {
-    if (++parts > kMostParts) return text + ", ...";
+    if (++parts > kMaxParts) return text + ", ...";
     do ++next;
     while (next < ranks.size() && ranks[next] == ranks[next - 1] + 1);
     text += fmt::format("{} {}", first == 0 ? "" : ",", ranks[first]);

@@ -22,7 +22,7 @@ struct Command {
   std::string_view name;
   const char* summary;  // line in --help's list
   void (*run)(int argc, const char* const* argv);
-  std::vector<Entry> (*options)() = nullptr;  // its own flags
+  std::vector<Entry> (*options)() = nullptr;  // the command's flags
   bool takes_settings = false;
 };
 

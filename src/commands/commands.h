@@ -171,10 +171,9 @@ struct ReportOptions {
 // usage; missing_input; unavailable if the port is in use.
 void report_command(int argc, const char* const* argv);
 
-// `train_gpt watch RUN`: shows the run in this terminal and refreshes until the run has ended; a
-// stopped run may go on, and is watched further. Prints once if standard output is not a terminal.
-// RUN is as in report_command(). Throws Error: usage; missing_input; bad_data, naming file and
-// line; io.
+// `train_gpt watch RUN`: shows the run in this terminal and refreshes until the run has ended, also
+// while a stopped run may resume. Prints once if standard output is not a terminal. RUN is as in
+// report_command(). Throws Error: usage; missing_input; bad_data, naming file and line; io.
 void watch_command(int argc, const char* const* argv);
 
 }  // namespace tg

@@ -42,7 +42,7 @@ constexpr const char* help =
     "only this machine can reach and only who knows the address can read. Ctrl-C ends it.\n"
     "\n";
 
-constexpr std::size_t kMostRuns = ServedRuns::kMost;
+constexpr std::size_t kMaxRuns = ServedRuns::kMaxRuns;
 
 struct Arguments {
   std::vector<std::string> runs;
@@ -88,8 +88,8 @@ Arguments read_words(const std::vector<std::string>& words) {
 
 Arguments parse_arguments(const std::vector<std::string>& words) {
   auto arguments = read_words(words);
-  REQUIRE(arguments.runs.size() <= kMostRuns, ExitCode::usage,
-          "train_gpt report: expected at most {} runs, found {}", kMostRuns, arguments.runs.size());
+  REQUIRE(arguments.runs.size() <= kMaxRuns, ExitCode::usage,
+          "train_gpt report: expected at most {} runs, found {}", kMaxRuns, arguments.runs.size());
   if (arguments.port) {
     REQUIRE(arguments.out.empty(), ExitCode::usage,
             "train_gpt report: expected --out FILE or --serve [PORT], found both; see train_gpt "

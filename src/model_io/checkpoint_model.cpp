@@ -77,7 +77,7 @@ ModelState read_state(const std::string& folder) {
 
 // An average: the sum of copies of all parameters, divided by `divisor`.
 struct Average {
-  std::string name;                   // for messages
+  std::string name;                   // name in messages
   std::vector<std::string> prefixes;  // prefixes of the copies' names
   std::int64_t divisor = 1;
 };

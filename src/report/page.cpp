@@ -72,9 +72,10 @@ std::string title_of(const json& runs) {
   for (const auto& run : runs) {
     names += (names.empty() ? "" : ", ") + run["name"].get<std::string>();
   }
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMaxLength = 200;
   if (runs.empty()) return "train_gpt";
-  return "train_gpt: " + (names.size() > kMost ? std::to_string(runs.size()) + " runs" : names);
+  return "train_gpt: " +
+         (names.size() > kMaxLength ? std::to_string(runs.size()) + " runs" : names);
 }
 
 std::string script() {

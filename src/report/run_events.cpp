@@ -26,11 +26,11 @@ constexpr auto kLast = std::to_array<std::string_view>(
 }  // namespace
 
 void RunEvents::FirstAndLast::add(json event) {
-  constexpr std::size_t kMost = 100;
-  if (first_.size() < kMost) {
+  constexpr std::size_t kMaxEvents = 100;
+  if (first_.size() < kMaxEvents) {
     first_.push_back(std::move(event));
   } else {
-    if (last_.size() == kMost) last_.pop_front();
+    if (last_.size() == kMaxEvents) last_.pop_front();
     last_.push_back(std::move(event));
   }
 }

@@ -22,19 +22,19 @@ bool RunFollower::open() {
   return reader_.has_value();
 }
 
-bool RunFollower::read(std::uint64_t most_bytes) {
+bool RunFollower::read(std::uint64_t max_bytes) {
   const auto from = reader_->position();
   behind_ = false;
   while (const auto event = reader_->next()) {
     events_.add(*event, reader_->place());
-    behind_ = reader_->position() - from >= most_bytes;
+    behind_ = reader_->position() - from >= max_bytes;
     if (behind_) break;
   }
   bytes_ = reader_->position() - from;
   return bytes_ > 0;
 }
 
-bool RunFollower::follow(std::uint64_t most_bytes) {
+bool RunFollower::follow(std::uint64_t max_bytes) {
   const bool failed_before = error_.has_value();
   bytes_ = 0;
   bool changed = false;
@@ -43,7 +43,7 @@ bool RunFollower::follow(std::uint64_t most_bytes) {
       changed = reader_.has_value();
       if (!open()) return changed;
     }
-    if (!error_) changed |= read(most_bytes);
+    if (!error_) changed |= read(max_bytes);
   } catch (const Error& error) {
     // The run may just have truncated its file; then the next call reads from the beginning.
     if (reader_ && reader_->is_replaced()) {

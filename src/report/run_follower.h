@@ -17,10 +17,10 @@ class RunFollower {
  public:
   explicit RunFollower(RunPath path) : path_(std::move(path)) {}
 
-  // Reads the events that were appended since the last call: at most `most_bytes`, plus the rest of
+  // Reads the events that were appended since the last call: at most `max_bytes`, plus the rest of
   // a line. Starts from the beginning if the run truncated or replaced its file. A missing or
   // incomplete file is no error. Returns whether anything changed.
-  bool follow(std::uint64_t most_bytes = UINT64_MAX);
+  bool follow(std::uint64_t max_bytes = UINT64_MAX);
   // Whether the last call stopped at its limit: there is more to read.
   bool is_behind() const { return behind_; }
   // Bytes of events that the last call read.
@@ -41,7 +41,7 @@ class RunFollower {
 
  private:
   bool open();
-  bool read(std::uint64_t most_bytes);
+  bool read(std::uint64_t max_bytes);
 
   RunPath path_;
   nlohmann::json config_ = {{"name", ""}};

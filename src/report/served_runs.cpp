@@ -13,20 +13,20 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// Keeps the `most` paths that were written to last, in their order.
-void keep_newest(std::vector<RunPath>& paths, std::size_t most) {
-  if (paths.size() <= most) return;
+// Keeps the `max_count` paths that were written to last, in their order.
+void keep_newest(std::vector<RunPath>& paths, std::size_t max_count) {
+  if (paths.size() <= max_count) return;
   std::vector<fs::file_time_type> times, sorted;
   for (const auto& path : paths) {
     std::error_code ignored;  // a removed file gets the oldest time
     times.push_back(fs::last_write_time(path.metrics, ignored));
   }
   sorted = times;
-  std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(most - 1),
+  std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(max_count - 1),
                            std::greater());
   std::vector<RunPath> newest;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (times[i] >= sorted[most - 1] && newest.size() < most) newest.push_back(paths[i]);
+    if (times[i] >= sorted[max_count - 1] && newest.size() < max_count) newest.push_back(paths[i]);
   }
   paths = std::move(newest);
 }
@@ -35,8 +35,8 @@ void keep_newest(std::vector<RunPath>& paths, std::size_t most) {
 
 void ServedRuns::find_runs() {
   auto paths = find_();
-  left_out_ = paths.size() - std::min(paths.size(), kMost);
-  keep_newest(paths, kMost);
+  left_out_ = paths.size() - std::min(paths.size(), kMaxRuns);
+  keep_newest(paths, kMaxRuns);
   runs_.remove_if([&](const Run& run) {
     return std::ranges::find(paths, run.path, &RunPath::metrics) == paths.end();
   });
@@ -61,7 +61,7 @@ void ServedRuns::name_runs() {
 void ServedRuns::update() {
   find_runs();
   ++version_;
-  std::uint64_t left = kMostBytes;
+  std::uint64_t left = kMaxBytes;
   reading_ = false;
   for (auto& run : runs_) {
     if (left > 0 && run.follower.follow(left)) run.version = version_;

@@ -15,22 +15,23 @@ namespace tg {
 class ServedRuns {
  public:
   // `find` lists the existing runs; every call below calls it again, so new runs are followed too.
-  // Of more than kMost runs, follows the ones written to last. Exceptions of `find` pass through.
+  // Of more than kMaxRuns runs, follows the ones written to last. Exceptions of `find` pass
+  // through.
   explicit ServedRuns(std::function<std::vector<RunPath>()> find) : find_(std::move(find)) {}
 
-  // Each function reads the appended events, at most kMostBytes a call.
+  // Each function reads the appended events, at most kMaxBytes a call.
 
   // Returns the report of the runs, a page that polls changes().
   std::string page();
   // Returns the changes since the answer with that "version" (0: everything), as JSON:
-  //   "version"; "reading": there is more to read; "left_out": runs beyond kMost;
+  //   "version"; "reading": there is more to read; "left_out": runs beyond kMaxRuns;
   //   "paths", "statuses": of all runs, in order; "runs": the complete read_run() objects that
   //   changed;
   //   "errors": [{"path", "text"}].
   std::string changes(std::uint64_t since);
 
-  static constexpr std::size_t kMost = 32;
-  static constexpr std::uint64_t kMostBytes = 8 << 20;
+  static constexpr std::size_t kMaxRuns = 32;
+  static constexpr std::uint64_t kMaxBytes = 8 << 20;
 
  private:
   struct Run {

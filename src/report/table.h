@@ -67,7 +67,7 @@ class ThinnedTable {
 
  private:
   struct NumberedRow {
-    std::size_t number = 0;  // from 0
+    std::size_t number = 0;  // row number, from 0
     Row values = {};
   };
   using Part = std::vector<NumberedRow>;

@@ -22,7 +22,7 @@ constexpr std::size_t kLabel = 10;     // width of the chart's label
 constexpr std::size_t kExitLines = 3;  // most lines of the exit's message
 constexpr std::size_t kOtherLines =
     10;  // lines besides the chart, including kExitLines and the cursor's
-constexpr std::size_t kMostChart = 16;
+constexpr std::size_t kMaxChartRows = 16;
 
 std::vector<double> column(const json& run, const char* table, const char* name) {
   std::vector<double> values;
@@ -197,7 +197,7 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
   } else {
     lines.push_back(fitted(state(run) + stage(run), columns));
     lines.push_back(fitted(losses(run), columns));
-    const auto height = std::min(rows > kOtherLines ? rows - kOtherLines : 0, kMostChart);
+    const auto height = std::min(rows > kOtherLines ? rows - kOtherLines : 0, kMaxChartRows);
     const auto width = columns > kLabel ? columns - kLabel : 0;
     auto chart = terminal_chart(steps, column(run, "train", "smooth_loss"), width, height);
     if (!chart.empty()) chart.push_back(axis(steps.front(), steps.back(), columns));

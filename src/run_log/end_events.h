@@ -186,10 +186,10 @@ struct RunEnded {
 
   template <class V>
   void visit(V&& v) const {
-    constexpr std::size_t kMostText = 4096;  // readers limit a line's length
+    constexpr std::size_t kMaxText = 4096;  // readers limit a line's length
     v("code", exit_code, required(), "[faults.md](faults.md) lists them");
     v("step", step, Unit::steps, "done; absent where an error came before the first");
-    v("text", if_any(error.substr(0, kMostText)), Unit::none, "of the error; else absent");
+    v("text", if_any(error.substr(0, kMaxText)), Unit::none, "of the error; else absent");
   }
 };
 

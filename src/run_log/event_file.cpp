@@ -126,7 +126,7 @@ bool has_scalar(std::string_view bytes, std::string_view tag, std::int64_t step)
   return has_tag && step_of_event == step;
 }
 
-// Returns the offset behind the last event with this tag and step; nothing if there is none before
+// Returns the offset after the last event with this tag and step; nothing if there is none before
 // the end or the first damage.
 std::optional<std::uint64_t> end_of_scalar(const std::string& path, std::string_view tag,
                                            std::int64_t step) {

@@ -19,10 +19,10 @@ constexpr std::size_t kMaxLine = 64 << 10;
 constexpr std::size_t kBlock = 1 << 20;
 
 std::string escaped(std::string_view line) {
-  constexpr std::size_t kMost = 60;
-  const std::string text(line.substr(0, kMost));
+  constexpr std::size_t kMaxShown = 60;
+  const std::string text(line.substr(0, kMaxShown));
   return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) +
-         (line.size() > kMost ? "..." : "");
+         (line.size() > kMaxShown ? "..." : "");
 }
 
 // Converts the event by which older programs reported the start of the second stage, the one with

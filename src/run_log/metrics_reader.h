@@ -40,7 +40,7 @@ class MetricsReader {
   std::size_t begin_ = 0;         // offset of the unread rest in the buffer
   std::string last_;              // the last line, with its newline
   std::uint64_t read_ = 0;        // bytes read from the file
-  std::int64_t line_number_ = 0;  // from 1
+  std::int64_t line_number_ = 0;  // of the last line, from 1
 };
 
 // Checks an event's fields against its schema (run_log/events.h; docs/metrics.md lists them). A

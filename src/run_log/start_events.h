@@ -40,7 +40,7 @@ struct DataPlanned {
   static constexpr EventName kEvent{"data", "start"};
 
   double planned_tokens = 0;
-  std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
+  std::optional<std::int64_t> train_tokens;  // tokens of one pass; unknown while text is tokenised
 
   template <class V>
   void visit(V&& v) const {
@@ -57,7 +57,7 @@ struct RunStarted {
 
   std::string dataset;  // the last component of DATA_PATH
   int train_shards = 0;
-  std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
+  std::optional<std::int64_t> train_tokens;  // tokens of one pass; unknown while text is tokenised
   double planned_tokens = 0;                 // tokens that ITERATIONS steps read
   std::string val_pattern;
   std::int64_t val_tokens = 0;
