@@ -22,7 +22,7 @@ struct SavedCheckpoint {
 // Writes checkpoints while training continues. Every rank writes its part of the state, then rank 0
 // the manifest; the folder is renamed to its final name once all files are durable, and older
 // checkpoints beyond `keep` are removed afterwards. The ranks coordinate through the store, not
-// through collectives, so training never waits for a disk: rank 0 waits for every rank's digest,
+// through collectives, so writing does not block training: rank 0 waits for every rank's digest,
 // however long that takes, publishes the checkpoint and broadcasts the outcome. If a rank stops
 // writing, the PeerWatch ends the run when others wait for that rank in take().
 class CheckpointWriter {

@@ -26,7 +26,7 @@ struct Beginning {
   bool finished = false;              // the run in OUTPUT_DIR has nothing left to do
 };
 
-// Begins a run as RESUME says; collective. Rank 0 looks for checkpoints under the lock of
+// Finds where the run begins, by RESUME. Collective. Rank 0 looks for checkpoints under the lock of
 // OutputDir, and every rank reads the one that it names: each rank loads what it has verified, and
 // a disk that several ranks share is read once. The others wait for a rank as long as it makes
 // progress, else for COMM_TIMEOUT_S. A checkpoint that any rank finds damaged is skipped with a
