@@ -15,7 +15,7 @@ namespace tg {
 class ServedRuns {
  public:
   // `find` lists the existing runs; every call below calls it again, so new runs are followed too.
-  // Of more than kMaxRuns runs, follows the ones written to last. Exceptions of `find` pass
+  // If there are more than kMaxRuns, follows the runs written to last. Exceptions of `find` pass
   // through.
   explicit ServedRuns(std::function<std::vector<RunPath>()> find) : find_(std::move(find)) {}
 
