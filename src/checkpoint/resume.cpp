@@ -80,8 +80,8 @@ ComputeDtype dtype_of_auto(const ResumePoint& point) {
 // Returns the checkpoint's fixed settings, resolved. Older programs saved COMPUTE_DTYPE and FP8
 // unresolved: the tensors' dtype reveals the former; the FP8 support of that machine is unknown, so
 // this machine's value is assumed.
-FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
-                           const Settings& as_computed) {
+FixedTexts saved_settings(const ResumePoint& point, const Settings& settings,
+                          const Settings& as_computed) {
   auto saved = point.manifest.settings;
   if (saved.contains(kTrainingData)) return saved;
   const auto replace = [&](const char* name, const auto& was_set, const auto& computed) {

@@ -56,13 +56,13 @@ bool schedule_follows_clock(const RunConfig& run) {
 }
 
 RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
-  const auto fraction = [](double done, double all) {
+  const auto ratio = [](double done, double all) {
     return all > 0 ? std::min(done / all, 1.0) : 0;
   };
   const double by_steps =
-      fraction(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
+      ratio(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
   const double by_time =
-      schedule_follows_clock(run) ? fraction(elapsed_ms, training_seconds(run) * 1000) : 0;
+      schedule_follows_clock(run) ? ratio(elapsed_ms, training_seconds(run) * 1000) : 0;
   return {.step = steps, .share = std::max(by_steps, by_time)};
 }
 

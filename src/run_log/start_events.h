@@ -96,17 +96,18 @@ struct RunStarted {
     v("kernels", kernels, Unit::none,
       "what computes the other operations: aten is LibTorch, the others are own kernels");
     v("device", device, Unit::none, "name of a rank's GPU, or the CPU");
-    v("compute_dtype", compute_dtype, Unit::none, "of activations and products");
-    v("fp8", if_any(fp8), Unit::none, "the products that are in FP8; absent where none is");
+    v("compute_dtype", compute_dtype, Unit::none, "of activations and GEMMs");
+    v("fp8", if_any(fp8), Unit::none, "GEMMs in FP8; absent if none");
     v("threads", threads, Unit::none, "how many compute on the CPU");
     v("peak_flops", if_any(peak_flops), Unit::flop_s,
       "dense, of one rank's GPU; absent where unknown");
     v("tokenizer", fact(&TokenizerFacts::format), Unit::none,
       "sentencepiece or gpt2; absent without TOKENIZER_PATH");
     v("tokenizer_pieces", fact(&TokenizerFacts::pieces), Unit::none,
-      "that have an id; absent likewise");
+      "that have an id; absent without TOKENIZER_PATH");
     v("val_unknown_tokens", fact(&TokenizerFacts::unknown_tokens), Unit::tokens,
-      "unknown pieces to predict in the validation split, of 0 bytes each; absent likewise");
+      "unknown pieces to predict in the validation split, of 0 bytes each; absent without "
+      "TOKENIZER_PATH");
     v("tokenizer_normalises", tokenizer ? if_any(tokenizer->normalisation) : std::nullopt,
       Unit::none, "what of the text it changes; absent where nothing");
     v("byte_sidecar", tokenizer ? if_any(tokenizer->byte_sidecar) : std::nullopt, Unit::none,
