@@ -1,11 +1,12 @@
 #pragma once
-// The kernel of attention_backward_hopper.h. A CTA owns blocks of 128 keys, whose gradients stay in
-// registers while the tiles of all queries that see them are processed, for each query head of the
-// keys' head in turn. Each of two consumer warpgroups has 64 keys. Scores are computed transposed,
-// keys by queries, so that the probabilities and their gradients are, in registers, operand A of
-// the GEMMs for dV and dK. dQ sums over all keys: the warpgroups exchange the gradients of the
-// scores in shared memory, and each stores half of the block's term, which a warp of its own copies
-// to global memory. dQ of tile i − 1 overlaps S and dP of tile i.
+// Kernel of attention_backward_hopper.h. A CTA processes blocks of 128 keys. A block's dK and dV
+// stay in registers while the CTA iterates over all query tiles that attend to it, for every query
+// head of the KV head's group. Each of two consumer warpgroups owns 64 keys. Scores are computed
+// transposed (Sᵀ = K·Qᵀ, keys by queries), so that P and dS are register operands A of the dV and
+// dK GEMMs. For dQ, which sums over all keys, the warpgroups exchange dS through shared memory;
+// each computes half of the block's contribution to a dQ tile, which a writer warp adds to global
+// memory. dQ of tile i-1 is computed in the step of tile i, so that neither warpgroup waits for the
+// other's dS.
 #include <cmath>
 
 #include "ops/attention/attention_backward_producer.cuh"
@@ -35,18 +36,19 @@ class Consumer {
   __device__ void run() {
     const KeyBlocks blocks(shape_, work_.units);
     const int group = shape_.heads / shape_.kv_heads;
-    int visited = 0;
-    const bool taken = work_.next_unit != nullptr;
+    int block_index = 0;
+    const bool dynamic = work_.next_unit != nullptr;
     const auto read_unit = [&] {
       mbarrier_wait(shared_.q_full[tile_ % kStages], tile_ / kStages % 2);
-      return shared_.units[visited % kUnitRing];
+      return shared_.units[block_index % kUnitRing];
     };
-    blocks.for_each(taken, read_unit, [&](int kv_head, int block) {
+    blocks.for_each(dynamic, read_unit, [&](int kv_head, int block) {
       const auto tiles =
-          tiles_that_see<limited>(shape_, work_, blocks, kv_head, block, kKeys / queries);
-      if constexpr (limited) find_limits(kv_head / shape_.kv_heads, block * kKeys);
-      mbarrier_wait(shared_.kv_full, visited++ % 2);
-      // The first step does not wait for `tiles`, which is read from memory.
+          visible_tiles<limited>(shape_, work_, blocks, kv_head, block, kKeys / queries);
+      if constexpr (limited) load_limits(kv_head / shape_.kv_heads, block * kKeys);
+      mbarrier_wait(shared_.kv_full, block_index++ % 2);
+      // A flag, so that the first step does not depend on `tiles`, which is computed from loaded
+      // limits.
       bool first = true;
       int steps = 0, n = 0;
 #pragma unroll 1
@@ -56,14 +58,14 @@ class Consumer {
         if (++n == tiles.count()) n = 0;
       } while (++steps < group * tiles.count());
       WgmmaAccumulators<kColumns> d_q;
-      start_d_q(d_q);
-      hand_over_d_q();
-      end_d_q(d_q);
+      issue_d_q(d_q);
+      signal_d_q();
+      store_d_q(d_q);
       arrive(shared_.kv_empty);
-      hand_over_d_q();
+      signal_d_q();
       store_key_gradients(kv_head / shape_.kv_heads, kv_head % shape_.kv_heads, block);
     });
-    if (taken) {  // there are no more units, for the writer, which has all terms of the tile before
+    if (dynamic) {  // signals the end of the work units to the writer, after the last dQ tile
       wait_for_d_q(tile_);
       arrive(shared_.d_q_full[tile_ % 2]);
     }
@@ -72,7 +74,7 @@ class Consumer {
 
  private:
   static constexpr int queries = kQueries<head_dim>;
-  // Whether 16 rows of a tile's scores' gradients can hold 16 keys' gradients.
+  // Whether 16 rows of a dS tile have room for 16 rows of dK or dV.
   static constexpr bool stages_in_d_scores = queries >= 2 * head_dim;
   using Scores = WgmmaAccumulators<queries>;          // of 64 keys
   using KeyGradient = WgmmaAccumulators<head_dim>;    // of 64 keys
@@ -83,62 +85,62 @@ class Consumer {
     if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
   }
 
-  // A warpgroup begins a tile when the other has its exponentials: the second waits for the first's
-  // of this tile, the first for the second's of the tile before. So one computes exponentials while
-  // the other's GEMMs are on the tensor cores.
-  __device__ void wait_for_turn() const {
-    mbarrier_wait(shared_.turn[warpgroup_], tile_ % 2 ^ (warpgroup_ == 0));
+  // Order barrier: warpgroup 1 starts a tile after warpgroup 0's exponentials of this tile,
+  // warpgroup 0 after warpgroup 1's of the previous tile, so that one computes exponentials while
+  // the other's GEMMs run on the tensor cores.
+  __device__ void wait_for_order() const {
+    mbarrier_wait(shared_.order[warpgroup_], tile_ % 2 ^ (warpgroup_ == 0));
   }
 
-  // One tile of queries, the first of them `distance` after the block's first key. `first`: none
-  // came before with this block.
+  // Processes one query tile, whose first query is `distance` positions after the block's first
+  // key. `first`: the block's first tile.
   __device__ void step(int distance, bool first) {
     const int stage = tile_ % kStages, parity = tile_ / kStages % 2;
     unsigned p_words[queries / 4], ds_words[queries / 4];
     {
       Scores p, d_p;
       mbarrier_wait(shared_.q_full[stage], parity);
-      wait_for_turn();
-      start_scores(p, shared_.k, shared_.q[stage]);
+      wait_for_order();
+      issue_scores(p, shared_.k, shared_.q[stage]);
       mbarrier_wait(shared_.d_out_full[stage], parity);
-      start_scores(d_p, shared_.v, shared_.d_out[stage]);
-      hand_over_d_q();
+      issue_scores(d_p, shared_.v, shared_.d_out[stage]);
+      signal_d_q();
 
       wgmma_wait<1>();
       p.fence();
       if (distance < kKeys || (limited && distance + queries > block_limit_)) mask(p, distance);
       exponentiate(p, shared_.logsumexp[stage]);
-      arrive(shared_.turn[1 - warpgroup_]);
+      arrive(shared_.order[1 - warpgroup_]);
       wgmma_wait<0>();
       d_p.fence();
       const float* const delta = shared_.delta[stage] + 2 * (thread_ % 4);
 #pragma unroll
-      for (int w = 0; w < queries / 4; ++w) {  // two columns of a row each
+      for (int w = 0; w < queries / 4; ++w) {  // two columns of a row per word
         const float2 d = *reinterpret_cast<const float2*>(delta + w / 2 * 8);
         const float *const x = p.values + 2 * w, *const dx = d_p.values + 2 * w;
         p_words[w] = rounded_pair<T>(x[0], x[1]);
         ds_words[w] = rounded_pair<T>(x[0] * (dx[0] - d.x), x[1] * (dx[1] - d.y));
       }
     }
-    start_key_gradient(d_v_, p_words, shared_.d_out[stage], first);
-    start_key_gradient(d_k_, ds_words, shared_.q[stage], first);
+    issue_key_gradient(d_v_, p_words, shared_.d_out[stage], first);
+    issue_key_gradient(d_k_, ds_words, shared_.q[stage], first);
     if (first) {
       store_d_scores(ds_words);
       wgmma_wait<0>();
       release(stage);
     } else {
       QueryGradient d_q;
-      start_d_q(d_q);
+      issue_d_q(d_q);
       store_d_scores(ds_words);
       wgmma_wait<1>();
       release(stage);
-      end_d_q(d_q);
+      store_d_q(d_q);
     }
     ++tile_;
   }
 
-  // [64 keys, queries] = rows of `keys` times `queries` transposed.
-  __device__ void start_scores(Scores& scores, const T* key_rows, const T* query_rows) const {
+  // Issues scores [64 keys, queries] = key_rows · query_rowsᵀ.
+  __device__ void issue_scores(Scores& scores, const T* key_rows, const T* query_rows) const {
     wgmma_fence();
     const auto a = smem_descriptor(key_rows + warpgroup_ * kWarpgroupKeys * kColumns, 1024, 16);
     const auto b = smem_descriptor(query_rows, 1024, 16);
@@ -151,16 +153,16 @@ class Consumer {
     wgmma_commit();
   }
 
-  // Finds the queries, counted from the block's first key, before which keys are visible: for this
-  // thread's two rows, and for the block's first row.
-  __device__ void find_limits(int sequence, int first_key) {
-    const auto limit_of = [&](int key) {
+  // Loads the query positions, relative to the block's first key, at which visibility ends: for
+  // this thread's two key rows, and for the block's first key.
+  __device__ void load_limits(int sequence, int first_key) {
+    const auto load_limit = [&](int key) {
       return visible_until(shape_, work_, sequence, first_key + key) - first_key;
     };
-    block_limit_ = limit_of(0);
-    for (int half = 0; half < 2; ++half) row_limits_[half] = limit_of(row() + half * 8);
+    block_limit_ = load_limit(0);
+    for (int half = 0; half < 2; ++half) row_limits_[half] = load_limit(row() + half * 8);
   }
-  // Returns the first of the thread's two rows of the accumulators.
+  // Returns the first of the thread's two accumulator rows.
   __device__ int row() const {
     return warpgroup_ * kWarpgroupKeys + thread_ / kWarp * 16 + thread_ % kWarp / 4;
   }
@@ -175,7 +177,7 @@ class Consumer {
     }
   }
 
-  // Scores become probabilities.
+  // Computes P = exp(scale·S − logsumexp) in place.
   __device__ void exponentiate(Scores& scores, const float* logsumexp) const {
     const float scale = shape_.scale * kLog2E;
 #pragma unroll
@@ -187,8 +189,8 @@ class Consumer {
     }
   }
 
-  // sum += words [64 keys, queries] times `rows` [queries, head_dim].
-  __device__ void start_key_gradient(KeyGradient& sum, const unsigned* words, const T* rows,
+  // Issues sum += words [64 keys, queries] · rows [queries, head_dim] (sum = ... if `first`).
+  __device__ void issue_key_gradient(KeyGradient& sum, const unsigned* words, const T* rows,
                                      bool first) const {
     wgmma_fence();
     const auto b = smem_descriptor(rows, 1024, queries * kColumns * sizeof(T));
@@ -210,30 +212,28 @@ class Consumer {
     }
   }
 
-  // Waits until this warp may write to its rows of this tile's scores' gradients: the GEMMs for dQ
-  // no longer read them, nor do its own stores of keys' gradients.
+  // Waits until this warp may overwrite its rows of this tile's dS buffer: neither the dQ GEMM nor
+  // its own TMA stores of dK and dV still read them.
   __device__ void wait_for_d_scores() const {
     if (stages_in_d_scores && thread_ % kWarp == 0) tma_store_wait_read<0>();
     mbarrier_wait(shared_.d_scores_empty[tile_ % 2], tile_ / 2 % 2 ^ 1);
     __syncwarp();
   }
 
-  // Signals that the GEMMs with this tile of queries are done, and the gradients of its scores are
-  // stored.
+  // Releases the tile's Q and dO stages after its GEMMs, and signals that its dS is stored.
   __device__ void release(int stage) {
     d_v_.fence();
     d_k_.fence();
-    // Before all three: wgmma reads the scores' gradients, TMA writes over the rows' numbers.
+    // Required before all three arrivals: wgmma reads dS, and TMA overwrites logsumexp and delta.
     fence_proxy_async_shared();
     arrive(shared_.q_empty[stage]);
     arrive(shared_.d_out_empty[stage]);
     arrive(shared_.d_scores_full[tile_ % 2]);
   }
 
-  // Starts the GEMM for dQ of the tile before: [64 queries, 64 channels] = its scores' gradients,
-  // transposed, times the keys. With two columns of queries a warpgroup computes one of them, else
-  // one column of channels.
-  __device__ void start_d_q(QueryGradient& d_q) const {
+  // Issues dQ of the previous tile: [64 queries, 64 channels] = dS · K. The warpgroups split the
+  // tile's 128 queries, or with 64 queries its channels.
+  __device__ void issue_d_q(QueryGradient& d_q) const {
     const int buffer = (tile_ - 1) % 2;
     mbarrier_wait(shared_.d_scores_full[buffer], (tile_ - 1) / 2 % 2);
     wgmma_fence();
@@ -248,42 +248,43 @@ class Consumer {
     wgmma_commit();
   }
 
-  // Into shared memory, for the writer of the sums.
-  __device__ void end_d_q(QueryGradient& d_q) {
-    const int done = tile_ - 1, buffer = done % 2;
+  // Waits for dQ and stores it, scaled, to shared memory for the writer.
+  __device__ void store_d_q(QueryGradient& d_q) {
+    const int tile = tile_ - 1, buffer = tile % 2;
     wgmma_wait<0>();
     d_q.fence();
     arrive(shared_.d_scores_empty[buffer]);
-    wait_for_d_q(done);
+    wait_for_d_q(tile);
     auto* const to =
-        reinterpret_cast<float4*>(shared_.d_q[buffer] + warp() * kWarpSum) + thread_ % kWarp;
+        reinterpret_cast<float4*>(shared_.d_q[buffer] + warp() * kWarpDq) + thread_ % kWarp;
     const float s = shape_.scale;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float* const x = d_q.values + i / 2 * 8 + i % 2 * 2;
       to[i * kWarp] = {s * x[0], s * x[1], s * x[4], s * x[5]};
     }
-    staged_ = done;
+    staged_ = tile;
   }
 
-  // Until this warp may write to d_q's buffer of this tile: neither the writer nor its own stores
-  // of keys' gradients read it any more.
+  // Waits until this warp may overwrite this tile's dQ buffer: neither the writer nor its own TMA
+  // stores of dK and dV still read it.
   __device__ void wait_for_d_q(int tile) const {
     if (!stages_in_d_scores && thread_ % kWarp == 0) tma_store_wait_read<0>();
     mbarrier_wait(shared_.d_q_empty[tile % 2], tile / 2 % 2 ^ 1);
     __syncwarp();
   }
 
-  // What end_d_q left in shared memory, later, so that nothing waits for its stores.
-  __device__ void hand_over_d_q() {
+  // Signals the dQ tile that store_d_q() staged. Deferred, so that nothing waits for its smem
+  // stores.
+  __device__ void signal_d_q() {
     if (staged_ < 0) return;
     fence_proxy_async_shared();
     arrive(shared_.d_q_full[staged_ % 2]);
     staged_ = -1;
   }
 
-  // Stores each warp's keys' gradients through its next rows of the scores' gradients, if both fit
-  // there, since the terms of dQ before are still in flight; else through the rows of dQ.
+  // Stores dK and dV, each warp separately: staged in its rows of the next dS buffer if both fit
+  // there, since earlier dQ tiles may still be in flight; else in its rows of the next dQ buffer.
   __device__ void store_key_gradients(int sequence, int kv_head, int block) const {
     const int key = block * kKeys + warp() * 16;
     if constexpr (stages_in_d_scores) {
@@ -293,7 +294,7 @@ class Consumer {
       store_key_gradient(d_v_, 1, buffer[0] + row, maps_.d_v, key, kv_head, sequence);
       store_key_gradient(d_k_, shape_.scale, buffer[1] + row, maps_.d_k, key, kv_head, sequence);
     } else {
-      T* const staged = reinterpret_cast<T*>(shared_.d_q[tile_ % 2] + warp() * kWarpSum);
+      T* const staged = reinterpret_cast<T*>(shared_.d_q[tile_ % 2] + warp() * kWarpDq);
       wait_for_d_q(tile_);
       store_key_gradient(d_v_, 1, staged, maps_.d_v, key, kv_head, sequence);
       wait_for_d_q(tile_);
@@ -332,9 +333,9 @@ class Consumer {
   const AttentionShape& shape_;
   const Work& work_;
   const int warpgroup_, thread_;
-  int tile_ = 0;     // of queries, counted through
-  int staged_ = -1;  // tile whose dQ is in shared memory, not yet handed over
-  int block_limit_ = 0, row_limits_[2] = {};  // find_limits()
+  int tile_ = 0;     // index of the query tile, counted over all blocks
+  int staged_ = -1;  // tile whose dQ is in shared memory, not yet signaled; -1: none
+  int block_limit_ = 0, row_limits_[2] = {};  // load_limits()
   KeyGradient d_k_, d_v_;
 };
 
@@ -347,7 +348,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     mbarrier_init(shared.kv_full, 1);
     mbarrier_init(shared.kv_empty, kConsumerWarps);
-    for (auto& turn : shared.turn) mbarrier_init(turn, kWarpgroupWarps);
+    for (auto& order : shared.order) mbarrier_init(order, kWarpgroupWarps);
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(shared.q_full[s], 1);
       mbarrier_init(shared.q_empty[s], kConsumerWarps);
@@ -368,7 +369,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x == 0)
       run_producer<limited>(shared, maps, shape, work);
     else if (threadIdx.x == kWarp)
-      run_sum_writer<limited>(shared, shape, work);
+      run_d_q_writer<limited>(shared, shape, work);
   } else {
     setmaxnreg_alloc<kConsumerRegisters>();
     Consumer<T, head_dim, limited>(shared, maps, shape, work).run();

@@ -1,5 +1,5 @@
-// Launches the kernel of attention_backward.cuh between a pass for what it needs of each row and
-// one that rounds dQ.
+// Launches attention_backward.cuh's kernel, preceded by a pass that computes row statistics and
+// followed by one that rounds dQ.
 #include "ops/attention/attention_backward.cuh"
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/query_sum.cuh"
@@ -9,17 +9,18 @@ namespace tg::cuda {
 
 namespace {
 
-// out·d_out of a token, of its 64 channels each.
+// Returns a token's rowsum(dO ∘ O) from its partial sums over 64 channels each.
 template <int head_dim>
-__device__ float sum_of_dots(const float* delta_parts, std::int64_t tokens, int token, int head) {
+__device__ float sum_partial_dots(const float* out_dots, std::int64_t tokens, int token, int head) {
   float sum = 0;
   for (int part = 0; part < head_dim / 64; ++part)
     sum += delta_parts[(head * (head_dim / 64) + part) * tokens + token];
   return sum;
 }
 
-// A warp takes 8 rows of as many heads as it has lanes for. Without in.out and in.delta_parts delta
-// is there, but for the padding. No sum of dQ is begun, either.
+// Computes log2(e)·logsumexp and delta, padded, and resets q_begun and next_unit. A warp processes
+// 8 rows of as many heads as fit in its lanes. Without in.out and in.out_dots, delta is already
+// written, except its padding.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
     row_stats_kernel(AttentionShape shape, AttentionTensors in, attention::Work out) {
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kHeadThreads)
   for (int item = grid_warp_index(); item < items; item += num_grid_warps()) {
     const int head = item % groups * lane.heads_per_warp + lane.head;
     const int sequence = item / groups / row_items, first = item / groups % row_items * kRows;
-    float of_lane = 0;  // the row with the lane's index
+    float lane_delta = 0;  // delta of row `lane.index`
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const bool in_bounds =
@@ -41,22 +42,23 @@ __global__ void __launch_bounds__(kHeadThreads)
       const float sum =
           warp_sum<lanes>(dot(load_head<T>(in.out, token, head, lane.offset, in_bounds),
                               load_head<T>(in.d_out, token, head, lane.offset, in_bounds)));
-      if (lane.index == i) of_lane = sum;
+      if (lane.index == i) lane_delta = sum;
     }
     if (lane.index >= kRows || head >= shape.heads) continue;
     const int row = first + lane.index;
-    const auto of_head = std::int64_t{sequence} * shape.heads + head;
-    if (in.delta_parts != nullptr && row < shape.seq_len)
-      of_lane = sum_of_dots<head_dim>(in.delta_parts, std::int64_t{shape.batch} * shape.seq_len,
-                                      sequence * shape.seq_len + row, head);
-    if (in.out.data != nullptr || in.delta_parts != nullptr || row >= shape.seq_len)
-      out.delta[of_head * shape.padded_len + row] = of_lane;
-    // Padding has probabilities of 0.
-    out.logsumexp[of_head * shape.padded_len + row] =
-        row < shape.seq_len ? attention::kLog2E * in.logsumexp[of_head * shape.seq_len + row]
+    const auto head_index = std::int64_t{sequence} * shape.heads + head;
+    if (in.out_dots != nullptr && row < shape.seq_len)
+      lane_delta =
+          sum_partial_dots<head_dim>(in.out_dots, std::int64_t{shape.batch} * shape.seq_len,
+                                     sequence * shape.seq_len + row, head);
+    if (in.out.data != nullptr || in.out_dots != nullptr || row >= shape.seq_len)
+      out.delta[head_index * shape.padded_len + row] = lane_delta;
+    // Padding has probability 0.
+    out.logsumexp[head_index * shape.padded_len + row] =
+        row < shape.seq_len ? attention::kLog2E * in.logsumexp[head_index * shape.seq_len + row]
                             : INFINITY;
     constexpr int tile = attention::kQueries<head_dim>;
-    if (row % tile == 0) out.q_begun[(of_head * shape.padded_len + row) / tile] = 0;
+    if (row % tile == 0) out.q_begun[(head_index * shape.padded_len + row) / tile] = 0;
   }
 }
 
@@ -78,16 +80,18 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// Boxes of `box_tokens` and 64 channels of one head; tokens beyond the sequence are zero.
+// Makes a tensor map with boxes of `box_tokens` tokens and 64 channels of one head; tokens beyond
+// the sequence read as zeros.
 template <typename T, int head_dim>
-CUtensorMap make_heads_map(const HeadVectors& of, const AttentionShape& shape, int heads,
+CUtensorMap make_heads_map(const HeadVectors& heads_view, const AttentionShape& shape, int heads,
                            cuuint32_t box_tokens) {
-  const auto token_bytes = static_cast<cuuint64_t>(of.token_stride) * sizeof(T);
+  const auto token_bytes = static_cast<cuuint64_t>(heads_view.token_stride) * sizeof(T);
   const auto tokens = static_cast<cuuint64_t>(shape.seq_len);
   return hopper::encode_tensor_map<T, 4>(
-      of.data,
+      heads_view.data,
       {head_dim, static_cast<cuuint64_t>(heads), tokens, static_cast<cuuint64_t>(shape.batch)},
-      {static_cast<cuuint64_t>(of.head_stride) * sizeof(T), token_bytes, token_bytes * tokens},
+      {static_cast<cuuint64_t>(heads_view.head_stride) * sizeof(T), token_bytes,
+       token_bytes * tokens},
       {attention::kColumns, 1, box_tokens, 1});
 }
 
@@ -96,8 +100,8 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
             Stream stream) {
   using Storage = attention::Storage<T, head_dim>;
   const int padded_tokens = shape.batch * shape.padded_len;
-  const int most_ctas = blocks_for(INT32_MAX, 1);
-  const auto blocks = attention::KeyBlocks::for_ctas(shape, most_ctas);
+  const int max_ctas = blocks_for(INT32_MAX, 1);
+  const auto blocks = attention::KeyBlocks::for_ctas(shape, max_ctas);
   const attention::Work work{.logsumexp = out.row_stats,
                              .delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads,
                              .q_sum = out.q_sum,
@@ -116,8 +120,9 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
     cudaMemsetAsync(out.q_sum, 0, static_cast<std::size_t>(elements) * sizeof(float), stream);
   }
 
-  const auto map = [&](const HeadVectors& of, int heads, int box_tokens) {
-    return make_heads_map<T, head_dim>(of, shape, heads, static_cast<cuuint32_t>(box_tokens));
+  const auto map = [&](const HeadVectors& heads_view, int heads, int box_tokens) {
+    return make_heads_map<T, head_dim>(heads_view, shape, heads,
+                                       static_cast<cuuint32_t>(box_tokens));
   };
   const auto contiguous = [&](const void* keys_or_values) {
     return HeadVectors{keys_or_values, std::int64_t{shape.kv_heads} * head_dim, head_dim};
@@ -131,8 +136,8 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
   const auto kernel = in.visible_until == nullptr ? attention::backward_kernel<T, head_dim, false>
                                                   : attention::backward_kernel<T, head_dim, true>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
-  // CTAs wait for each other, so that all run at once, one on a multiprocessor.
-  hopper::launch_cooperative(kernel, blocks.ctas(most_ctas), attention::kThreads, sizeof(Storage),
+  // Cooperative, since CTAs wait for each other: all are co-resident, one per SM.
+  hopper::launch_cooperative(kernel, blocks.ctas(max_ctas), attention::kThreads, sizeof(Storage),
                              stream, maps, shape, work);
   check_launch("attention_backward");
 

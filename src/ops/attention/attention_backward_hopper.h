@@ -8,32 +8,34 @@ namespace tg::cuda {
 constexpr int kAttentionBlock = 128;
 struct AttentionShape {
   int batch, seq_len;
-  int padded_len;       // seq_len as a multiple of kAttentionBlock
+  int padded_len;       // seq_len rounded up to a multiple of kAttentionBlock
   int heads, kv_heads;  // heads is a multiple of kv_heads
   int head_dim;
-  float scale;  // of q·kᵀ
+  float scale;  // softmax scale
 };
 
-// Tensors of tokens' heads [B·T, heads or KV, head_dim].
+// Inputs. HeadVectors are [B·T, heads or KV, head_dim].
 struct AttentionTensors {
   HeadVectors q, k, v;
   HeadVectors out, d_out;
-  // [heads·hd / 64, B·T]: Σ out·d_out over 64 channels each. If null, they come of out and d_out,
-  // and if out has no data either, row_stats has the second of its parts already.
-  const float* delta_parts = nullptr;
-  const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
-  // [B, T]: before which position of its row queries see a key, rising; null: the row's end.
+  // [heads·hd / 64, B·T]: partial sums of out·d_out over 64 channels each. Null: computed from out
+  // and d_out; if out has no data either, delta is already in row_stats[1].
+  const float* out_dots = nullptr;
+  const float* logsumexp;  // [B, heads, T]: natural log, of the scaled scores
+  // [B, T]: for each key, the query position in its row at which its visibility ends,
+  // non-decreasing; null: the end of the row.
   const int* visible_until = nullptr;
 };
 struct AttentionGradients {
-  void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
-  // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row,
-  // [B, heads, padded_len, head_dim], [B, heads, padded_len / 64] and [].
+  void *q, *k, *v;  // contiguous; null q: dQ stays in q_sum, in query_sum.cuh's layout
+  // Workspaces. row_stats [2, B, heads, padded_len]: log2(e)·logsumexp and delta = rowsum(dO ∘ O).
+  // q_sum [B, heads, padded_len, head_dim]: fp32 dQ accumulator. q_begun [B, heads, padded_len /
+  // 64]: initialized tiles of q_sum. next_unit []: scheduler counter.
   float *row_stats, *q_sum;
   int *q_begun, *next_unit;
 };
-// The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
-// Throws std::runtime_error where CUDA reports an error.
+// dQ is nondeterministic: its sums over keys are in no fixed order. Throws std::runtime_error if
+// CUDA reports an error.
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                         const AttentionGradients& out, Dtype dtype, Stream stream);
 

@@ -4,7 +4,7 @@
 
 namespace tg {
 
-// Returns the shape of q [B, T, heads, hd] and k [B, T, KV, hd], as attention_backward() takes it.
+// Makes attention_backward()'s shape from q [B, T, heads, hd] and k [B, T, KV, hd].
 inline cuda::AttentionShape attention_shape(const at::Tensor& q, const at::Tensor& k,
                                             double scale) {
   const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
@@ -17,17 +17,18 @@ inline cuda::AttentionShape attention_shape(const at::Tensor& q, const at::Tenso
           .scale = static_cast<float>(scale)};
 }
 
-// Workspace of attention_backward() beside its results.
+// Workspaces of attention_backward() (cuda::AttentionGradients).
 struct AttentionWorkspace {
   at::Tensor row_stats, q_sum, q_begun, next_unit;
 
-  AttentionWorkspace(const cuda::AttentionShape& of, at::Device device)
-      : row_stats(empty({2, of.batch, of.heads, of.padded_len}, at::kFloat, device)),
-        q_sum(empty({of.batch, of.heads, of.padded_len, of.head_dim}, at::kFloat, device)),
-        q_begun(empty({of.batch, of.heads, of.padded_len / 64}, at::kInt, device)),
+  AttentionWorkspace(const cuda::AttentionShape& shape, at::Device device)
+      : row_stats(empty({2, shape.batch, shape.heads, shape.padded_len}, at::kFloat, device)),
+        q_sum(empty({shape.batch, shape.heads, shape.padded_len, shape.head_dim}, at::kFloat,
+                    device)),
+        q_begun(empty({shape.batch, shape.heads, shape.padded_len / 64}, at::kInt, device)),
         next_unit(empty({}, at::kInt, device)) {}
 
-  // With dq undefined it stays in q_sum.
+  // `dq` undefined: dQ stays in q_sum.
   cuda::AttentionGradients gradients(const at::Tensor& dq, const at::Tensor& dk,
                                      const at::Tensor& dv) const {
     return {.q = mutable_data(dq),
@@ -38,11 +39,11 @@ struct AttentionWorkspace {
             .q_begun = q_begun.mutable_data_ptr<int>(),
             .next_unit = next_unit.mutable_data_ptr<int>()};
   }
-  // For exclusive_attention_backward(), which leaves out·d_out of each row.
-  cuda::RowDelta row_delta(const cuda::AttentionShape& of) const {
+  // Destination of the delta that exclusive_attention_backward() computes.
+  cuda::RowDelta row_delta(const cuda::AttentionShape& shape) const {
     return {.delta = mutable_fp32_data(row_stats[1]),
-            .seq_len = of.seq_len,
-            .padded_len = of.padded_len};
+            .seq_len = shape.seq_len,
+            .padded_len = shape.padded_len};
   }
 
  private:

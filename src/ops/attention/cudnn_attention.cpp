@@ -24,11 +24,11 @@ using fe::graph::Tensor_attributes;
 
 // Ids of the graph's tensors.
 enum Id : std::int64_t { q_id = 1, k_id, v_id, y_id, stats_id, lengths_id };
-constexpr std::int64_t offsets_of(std::int64_t id) {
+constexpr std::int64_t ragged_offset_id(std::int64_t id) {
   return 100 + id;
 }
 
-// Tokens' heads, one segment after the other.
+// Layout of a tensor of heads [tokens, heads, hd]; segments are consecutive.
 struct Heads {
   std::int64_t count, token_stride, head_stride;
   auto operator<=>(const Heads&) const = default;
@@ -42,23 +42,23 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-// A graph that is ready to run; null where cuDNN has no kernel for it. Each run has a workspace of
-// its own, since streams may run it at once.
+// A finalized graph; null if cuDNN has no kernel. Each run has its own workspace, since several
+// streams may run the graph concurrently.
 struct Plan {
   std::unique_ptr<fe::graph::Graph> graph;
   std::int64_t workspace_bytes = 0;
 };
 
-Heads heads_of(const at::Tensor& x_thd) {
+Heads layout_of(const at::Tensor& x_thd) {
   return {x_thd.size(1), x_thd.stride(0), x_thd.stride(1)};
 }
-// As the kernel leaves its result.
+// Returns the layout of the kernel's output.
 Heads contiguous_heads(std::int64_t heads, std::int64_t head_dim) {
   return {heads, heads * head_dim, head_dim};
 }
 
-// cuDNN's softmax of documents: segment i has lengths[i] tokens, and its first element of a tensor
-// is that tensor's offsets[i].
+// Builds a cuDNN SDPA graph with ragged tensors: segment i has lengths[i] tokens and begins at
+// element offsets[i] of each tensor.
 class Builder {
  public:
   explicit Builder(const Problem& problem)
@@ -85,19 +85,19 @@ class Builder {
     const auto k = graph_->tensor(heads(k_id, problem_.k));
     const auto v = graph_->tensor(heads(v_id, problem_.v));
     const auto [y, stats] = graph_->sdpa(q, k, v, options);
-    const auto heads_of_y = contiguous_heads(problem_.q.count, problem_.head_dim);
+    const auto y_layout = contiguous_heads(problem_.q.count, problem_.head_dim);
     y->set_output(true)
         .set_uid(y_id)
-        .set_dim(dims(heads_of_y, problem_.head_dim))
-        .set_stride(strides(heads_of_y))
+        .set_dim(dims(y_layout, problem_.head_dim))
+        .set_stride(strides(y_layout))
         .set_ragged_offset(offsets(y_id));
     // [heads, tokens].
-    const Heads of_stats{problem_.q.count, 1, problem_.tokens};
+    const Heads stats_layout{problem_.q.count, 1, problem_.tokens};
     stats->set_output(true)
         .set_uid(stats_id)
         .set_data_type(fe::DataType_t::FLOAT)
-        .set_dim(dims(of_stats, 1))
-        .set_stride(strides(of_stats))
+        .set_dim(dims(stats_layout, 1))
+        .set_stride(strides(stats_layout))
         .set_ragged_offset(offsets(stats_id));
     const auto handle = at::native::getCudnnHandle();
     return graph_->build(handle, {fe::HeurMode_t::A}).is_good() ? std::move(graph_) : nullptr;
@@ -113,20 +113,20 @@ class Builder {
                               .set_data_type(fe::DataType_t::INT32));
   }
   std::shared_ptr<Tensor_attributes> offsets(std::int64_t id) {
-    return input(offsets_of(id), problem_.segments + 1);
+    return input(ragged_offset_id(id), problem_.segments + 1);
   }
-  std::vector<std::int64_t> dims(const Heads& of, std::int64_t channels) const {
-    return {problem_.segments, of.count, problem_.longest, channels};
+  std::vector<std::int64_t> dims(const Heads& layout, std::int64_t channels) const {
+    return {problem_.segments, layout.count, problem_.longest, channels};
   }
-  // The first is not read, since segments begin at offsets.
-  std::vector<std::int64_t> strides(const Heads& of) const {
-    return {problem_.tokens * of.token_stride, of.head_stride, of.token_stride, 1};
+  // The batch stride is not read, since segments begin at ragged offsets.
+  std::vector<std::int64_t> strides(const Heads& layout) const {
+    return {problem_.tokens * layout.token_stride, layout.head_stride, layout.token_stride, 1};
   }
-  Tensor_attributes heads(std::int64_t id, const Heads& of) {
+  Tensor_attributes heads(std::int64_t id, const Heads& layout) {
     return Tensor_attributes()
         .set_uid(id)
-        .set_dim(dims(of, problem_.head_dim))
-        .set_stride(strides(of))
+        .set_dim(dims(layout, problem_.head_dim))
+        .set_stride(strides(layout))
         .set_ragged_offset(offsets(id));
   }
 
@@ -134,7 +134,7 @@ class Builder {
   std::unique_ptr<fe::graph::Graph> graph_;
 };
 
-const Plan& plan_of(const Problem& problem) {
+const Plan& find_plan(const Problem& problem) {
   static std::map<Problem, Plan> plans;
   const auto found = plans.find(problem);
   if (found != plans.end()) return found->second;
@@ -146,7 +146,8 @@ const Plan& plan_of(const Problem& problem) {
   return plans.emplace(problem, std::move(plan)).first->second;
 }
 
-// Returns the offsets followed by empty segments, so that batches of similar numbers share a plan.
+// Pads the offsets with empty segments, so that batches with similar numbers of segments share a
+// plan.
 at::Tensor document_offsets(const Documents& documents, std::int64_t tokens) {
   const auto segments = documents.offsets.numel() - 1;
   const auto empty = rounded_segments(segments) - segments;
@@ -173,28 +174,28 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   const auto widest = std::max({q.stride(0), k.stride(0), v.stride(0), heads * head_dim});
   if (tokens * widest > std::numeric_limits<int>::max()) return {};  // offsets are int32
   const auto begins = documents ? document_offsets(*documents, tokens) : row_offsets(q_bthd);
-  const auto& plan = plan_of({.dtype = q.scalar_type(),
-                              .segments = begins.numel() - 1,
-                              .longest = documents ? documents->longest : q_bthd.size(1),
-                              .tokens = tokens,
-                              .head_dim = head_dim,
-                              .window = window,
-                              .q = heads_of(q),
-                              .k = heads_of(k),
-                              .v = heads_of(v),
-                              .scale = scale});
+  const auto& plan = find_plan({.dtype = q.scalar_type(),
+                                .segments = begins.numel() - 1,
+                                .longest = documents ? documents->longest : q_bthd.size(1),
+                                .tokens = tokens,
+                                .head_dim = head_dim,
+                                .window = window,
+                                .q = layout_of(q),
+                                .k = layout_of(k),
+                                .v = layout_of(v),
+                                .scale = scale});
   if (!plan.graph) return {};
 
   const auto y = at::empty({tokens, heads, head_dim}, q.options().requires_grad(false));
   const auto logsumexp = at::empty({heads, tokens}, y.options().dtype(at::kFloat));
   const auto lengths = begins.diff();
-  std::map<std::int64_t, at::Tensor> offsets;  // by stride: q, k and v are mostly of one tensor
+  std::map<std::int64_t, at::Tensor> offsets;  // by token stride, which q, k and v mostly share
   std::unordered_map<std::int64_t, void*> tensors{{lengths_id, lengths.data_ptr()}};
   const auto bind = [&](std::int64_t id, const at::Tensor& x, std::int64_t token_stride) {
-    auto& of_stride = offsets[token_stride];
-    if (!of_stride.defined()) of_stride = begins * token_stride;
+    auto& stride_offsets = offsets[token_stride];
+    if (!stride_offsets.defined()) stride_offsets = begins * token_stride;
     tensors[id] = x.data_ptr();
-    tensors[offsets_of(id)] = of_stride.data_ptr();
+    tensors[ragged_offset_id(id)] = stride_offsets.data_ptr();
   };
   bind(q_id, q, q.stride(0));
   bind(k_id, k, k.stride(0));

@@ -35,9 +35,10 @@ at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents
   const auto rows = k_bthd.size(0), length = k_bthd.size(1);
   const auto ends = documents ? documents->ends : at::Tensor();
   if (window == 0) return ends;
-  const auto of_window =
+  const auto window_ends =
       at::arange(window, window + length, k_bthd.options().dtype(at::kInt).requires_grad(false));
-  return documents ? at::minimum(ends, of_window) : of_window.clamp_max(length).repeat({rows, 1});
+  return documents ? at::minimum(ends, window_ends)
+                   : window_ends.clamp_max(length).repeat({rows, 1});
 }
 
 at::Tensor hidden_keys(const at::Tensor& visible_until) {

@@ -7,19 +7,20 @@ namespace tg {
 
 namespace {
 
-// Queries and keys [B, S, …] in rows, or [tokens, …] in documents at `offsets`.
+// Fixed-length rows [B, S, …], or with `offsets` (cu_seqlens) packed documents [tokens, …].
 struct Sequences {
   std::optional<at::Tensor> offsets;
   std::int64_t longest_q, longest_k;
 };
 
 AttentionForward run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                     const Sequences& of, std::int64_t window) {
-  std::optional<std::int64_t> keys_before, keys_behind;
-  if (window > 0) keys_before = window - 1, keys_behind = 0;
+                     const Sequences& sequences, std::int64_t window) {
+  std::optional<std::int64_t> window_left, window_right;
+  if (window > 0) window_left = window - 1, window_right = 0;
   const auto results = at::_flash_attention_forward(
-      q, k, v, of.offsets, of.offsets, of.longest_q, of.longest_k, /*dropout_p=*/0.0,
-      /*is_causal=*/true, /*return_debug_mask=*/false, scale, keys_before, keys_behind);
+      q, k, v, sequences.offsets, sequences.offsets, sequences.longest_q, sequences.longest_k,
+      /*dropout_p=*/0.0,
+      /*is_causal=*/true, /*return_debug_mask=*/false, scale, window_left, window_right);
   return {std::get<0>(results), std::get<1>(results)};
 }
 
@@ -28,7 +29,8 @@ AttentionForward run(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 AttentionForward flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                  double scale, const std::optional<Documents>& documents,
                                  std::int64_t window) {
-  // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
+  // FlashAttention's causal mask is aligned to the bottom right, unlike
+  // scaled_dot_product_attention's.
   if (!documents) return run(q, k, v, scale, {{}, q.size(1), k.size(1)}, window);
   const Sequences sequences{documents->offsets, documents->longest, documents->longest};
   const auto [y, logsumexp] =
@@ -40,9 +42,9 @@ AttentionForward cudnn_or_flash_attention(const at::Tensor& q, const at::Tensor&
                                           const at::Tensor& v, double scale,
                                           const std::optional<Documents>& documents,
                                           std::int64_t window) {
-  std::optional<AttentionForward> found;
-  if (!wants_gradient(q, k, v)) found = cudnn_attention(q, k, v, scale, documents, window);
-  return found ? *found : flash_attention(q, k, v, scale, documents, window);
+  std::optional<AttentionForward> result;
+  if (!wants_gradient(q, k, v)) result = cudnn_attention(q, k, v, scale, documents, window);
+  return result ? *result : flash_attention(q, k, v, scale, documents, window);
 }
 
 }  // namespace tg

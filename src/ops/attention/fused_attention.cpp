@@ -18,8 +18,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-AttentionForward of_whole_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               double scale) {
+AttentionForward whole_row_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     double scale) {
   const auto results = at::_scaled_dot_product_cudnn_attention(
       q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
       /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
@@ -29,7 +29,7 @@ AttentionForward of_whole_rows(const at::Tensor& q, const at::Tensor& k, const a
 AttentionForward forward_pass(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               double scale, const std::optional<Documents>& documents,
                               std::int64_t window) {
-  if (!documents && window == 0) return of_whole_rows(q, k, v, scale);
+  if (!documents && window == 0) return whole_row_attention(q, k, v, scale);
   return cudnn_or_flash_attention(q, k, v, scale, documents, window);
 }
 
@@ -41,8 +41,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const HeadGateInputs& gate, const QueryGradientPtr& q_gradient,
                             const AttentionDeltaPtr& delta_parts) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
-    // Exclusive attention's backward kernel leaves them in the workspace.
-    if (delta_parts) delta_parts->wanted = !exclusive_v;
+    // Otherwise exclusive attention's backward kernel writes delta to the workspace.
+    if (out_dots) out_dots->wanted = !exclusive_v;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
@@ -107,14 +107,14 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           double scale, const AttentionOptions& of) {
-  const bool gated = of.exclusive_v.defined() && head_gate_kernels_support(of.gate, q);
-  const auto inside = gated ? of.gate : HeadGateInputs(),
-             after = gated ? HeadGateInputs() : of.gate;
-  const auto y = FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v),
-                                       optional_tensor(inside.weight), scale, of.documents,
-                                       of.window, inside, of.q_gradient, of.delta_parts);
-  return gated_heads(y, after);
+                           double scale, const AttentionOptions& options) {
+  const bool gated = options.exclusive_v.defined() && head_gate_kernels_support(options.gate, q);
+  const auto fused_gate = gated ? options.gate : HeadGateInputs(),
+             separate_gate = gated ? HeadGateInputs() : options.gate;
+  const auto y = FusedAttention::apply(
+      q, k, v, optional_tensor(options.exclusive_v), optional_tensor(fused_gate.weight), scale,
+      options.documents, options.window, fused_gate, options.q_gradient, options.out_dots);
+  return gated_heads(y, separate_gate);
 }
 
 }  // namespace tg

@@ -30,10 +30,10 @@ struct WithGateGradient : torch::autograd::Function<WithGateGradient> {
 }  // namespace
 
 void add_gate_gradient(const HeadGateGradientPtr& gate, const at::Tensor& dx_btd) {
-  const auto of_gate = std::exchange(gate->of_x, {});
-  if (!of_gate.defined()) return;
-  cuda::add_to_first_columns(const_fp32_data(of_gate), of_gate.size(0),
-                             static_cast<int>(of_gate.size(1)), mutable_data(dx_btd),
+  const auto d_gate_x = std::exchange(gate->of_x, {});
+  if (!d_gate_x.defined()) return;
+  cuda::add_to_first_columns(const_fp32_data(d_gate_x), d_gate_x.size(0),
+                             static_cast<int>(d_gate_x.size(1)), mutable_data(dx_btd),
                              dx_btd.size(-1), dtype_of(dx_btd), current_stream(dx_btd));
 }
 

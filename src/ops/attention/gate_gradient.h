@@ -5,12 +5,13 @@
 
 namespace tg {
 
-// Adds what a gate's kernel has left, if it has, to the first channels of dx [B, T, D], in place.
+// Adds the gate's pending gradient, if any, to the first channels of dx [B, T, D] in place, and
+// clears it.
 void add_gate_gradient(const HeadGateGradientPtr& gate, const at::Tensor& dx_btd);
 
-// Returns x itself. The operation before it gets the result's gradient, plus add_gate_gradient()'s.
-// For a result that one operation alone reads, where no QKV projection adds the gate's gradient to
-// its own.
+// Returns x; backward applies add_gate_gradient() to its gradient. For inputs without a QKV
+// projection that does so. Precondition: only one operation reads the result, since its gradient is
+// modified in place.
 at::Tensor with_gate_gradient(const at::Tensor& x_btd, const HeadGateGradientPtr& gate);
 
 }  // namespace tg

@@ -11,9 +11,9 @@ at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate) {
   auto z = linear(gate.x.columns(0, gate.weight.size(1)), {gate.weight, {}});
   if (gate.bias.defined()) z = z + gate.bias;
   if (gate.scale != 1) z = z * gate.scale;
-  auto share = z.sigmoid();
-  if (gate.range != 1) share = share * gate.range;
-  return y_bthd * share.to(y_bthd.scalar_type()).unsqueeze(-1);
+  auto gate_value = z.sigmoid();
+  if (gate.range != 1) gate_value = gate_value * gate.range;
+  return y_bthd * gate_value.to(y_bthd.scalar_type()).unsqueeze(-1);
 }
 
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd) {

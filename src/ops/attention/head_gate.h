@@ -7,16 +7,16 @@
 
 namespace tg {
 
-// The gradient of a gate's x, passed beside autograd from exclusive attention's backward kernel to
-// the QKV projection's, which has the same x and adds it in place. Saves a gradient that is zero
-// but for a few channels, and a sum.
+// Gradient of a gate's input x, passed outside autograd from exclusive attention's backward kernel
+// to the backward pass of the QKV projection, which has the same x and adds it in place. Avoids a
+// full-width gradient that is zero except for a few channels, and its addition.
 struct HeadGateGradient {
-  at::Tensor of_x;  // [B·T, w] fp32, where x is scaled by row times the scale
+  at::Tensor of_x;  // [B·T, w] fp32; if x is scaled by row, multiplied by the row scale
 };
-// Null: autograd carries the gradient.
+// Null: the gradient is passed by autograd.
 using HeadGateGradientPtr = std::shared_ptr<HeadGateGradient>;
 
-// A gate on each head's output y_h (Qiu et al. 2025, with scale and range 1):
+// Inputs of a gate on each head's output y_h (Qiu et al. 2025, with scale = range = 1):
 //   range·σ(scale·(W_h·x[:w] + b_h))·y_h
 struct HeadGateInputs {
   NormedInput x{};      // [B, T, at least w]
@@ -27,12 +27,13 @@ struct HeadGateInputs {
   bool defined() const { return weight.defined(); }
 };
 
-// y [B, T, heads, hd] → as y; y itself where there is no gate. Differentiable in y, x, W and b. The
-// gate is computed in x's dtype, from the bias on in the bias's, and rounded to y's.
+// Applies the gate to y [B, T, heads, hd]; returns y itself without a gate. Differentiable in y, x,
+// W and b. The matmul runs in x's dtype, the rest in the bias's dtype if there is a bias; the gate
+// is then rounded to y's dtype.
 at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
 
-// Whether exclusive attention's kernels compute the gate of heads like y's, in fp32: no bias, at
-// most 16 channels and 1,024 weights, and an x_gradient, with gradients or without, so that
+// Whether exclusive attention's kernels can apply the gate, in fp32, to heads like y's: no bias, at
+// most 16 channels and 1,024 weights, and an x_gradient. Does not depend on grad mode, so that
 // recomputation gives the same bits.
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 

@@ -3,14 +3,14 @@
 
 namespace tg::cuda {
 
-// Limits of the gates that kernels compute: the window, and heads·window, since a block has a sum
-// for each weight and warp in shared memory.
+// Limits of the kernels: the window, and heads·window, since a CTA has one sum per weight and warp
+// in shared memory.
 constexpr int kMaxGateWindow = 16, kMaxGateWeights = 1024;
 
-// Gates of each token t and head h: range·σ(scale·row_scale[t]·Σ_j weight[h, j]·x[t, j]) over the
-// `window` first columns j of x (ops/attention/head_gate.h).
+// Gate of token t and head h: range·σ(scale·row_scale[t]·Σ_j weight[h, j]·x[t, j]) over the first
+// `window` columns j of x (ops/attention/head_gate.h).
 struct HeadGateTensors {
-  const void* x;  // [tokens, window], of the kernel's dtype; null: there is no gate
+  const void* x;  // [tokens, window] in the kernel's dtype; null: no gate
   std::int64_t token_stride;
   const float* row_scale;  // [tokens]; null: 1
   const float* weight;     // [heads, window]
@@ -19,7 +19,7 @@ struct HeadGateTensors {
 };
 struct HeadGateGradients {
   float* x;         // [tokens, window]
-  float* partials;  // workspace [blocks of the kernel, heads·window]
+  float* partials;  // workspace [CTAs of the kernel, heads·window]
   float* weight;    // [heads, window]
 };
 

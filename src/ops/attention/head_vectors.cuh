@@ -1,6 +1,6 @@
 #pragma once
-// Device code for tensors of heads: a warp takes a token; `lanes` neighbouring lanes hold a head, a
-// pack of 16 bytes each, and reduce over it with shuffles.
+// Device code for tensors of heads: a warp processes a token; `lanes` consecutive lanes hold a
+// head, one 16-byte pack each, and reduce over it with shuffles.
 #include <type_traits>
 
 #include "ops/attention/head_vectors_kernel.h"
@@ -11,12 +11,12 @@ namespace tg::cuda {
 constexpr int kHeadThreads = 256;
 constexpr int kHeadWarps = kHeadThreads / kWarp;
 
-// Which part of which head this lane holds.
+// The part of a head that this lane holds.
 template <typename T, int lanes>
 struct HeadLane {
   static constexpr int heads_per_warp = kWarp / lanes;
   int index = threadIdx.x % lanes;         // in the head
-  int head = threadIdx.x % kWarp / lanes;  // of the heads_per_warp
+  int head = threadIdx.x % kWarp / lanes;  // among the heads_per_warp
   int offset = index * Pack<T>::size;      // in the head, in elements
 };
 
@@ -27,7 +27,7 @@ __device__ inline int num_grid_warps() {
   return static_cast<int>(gridDim.x * kHeadWarps);
 }
 
-// Zeros where `in_bounds` is false or the tensor is null.
+// Loads a pack of a head; zeros if `in_bounds` is false or the tensor is null.
 template <typename T>
 __device__ inline Pack<T> load_head(HeadVectors from, int token, int head, int offset,
                                     bool in_bounds = true) {
@@ -44,9 +44,10 @@ __device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
   return sum;
 }
 
-// A query head's gain, kept away from 0: if only the scaled queries are saved, in T, backward
-// divides by it. Scores with a gain of 1e-20 are 0 all the same; with 2^-14, the smallest at which
-// fp16 holds normalised queries to its own precision, they are below the precision of scores of 1.
+// Returns a query head's gain, bounded away from 0: if only the scaled queries are saved, in T,
+// backward divides by the gain. Scores with a gain of 1e-20 are effectively 0. 2^-14 is the
+// smallest gain at which fp16 holds normalised queries at full precision; scores are then below the
+// rounding of scores of 1.
 template <typename T>
 __device__ inline float nonzero_gain(float gain) {
   constexpr float least = std::is_same_v<T, __half> ? 0x1p-14f : 1e-20f;

@@ -21,7 +21,7 @@ bool may_overwrite(const at::Tensor& x) {
   return is_sole_owner(x) && is_aligned_contiguous(x);
 }
 
-// qkv [B, T, (heads + 2·KV)·hd] as [B, T, heads + 2·KV, hd], and of that v [B, T, KV, hd].
+// View qkv [B, T, (heads + 2·KV)·hd] as [B, T, heads + 2·KV, hd], and select its v [B, T, KV, hd].
 at::Tensor unflatten_heads(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
   return qkv.unflatten(-1, {heads + 2 * kv_heads, -1});
 }
@@ -47,7 +47,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
             .row_scale = const_fp32_data(row_scale)};
   }
 
-  // `inverse_rms`: qkv has the result already (fused_qk_norm_rope).
+  // With `inverse_rms`, qkv already holds the result (fused_qk_norm_rope).
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
                                const OptionalTensor& inverse_rms, const at::Tensor& cos,
                                const at::Tensor& sin, const OptionalTensor& q_gain,
@@ -76,11 +76,12 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto head_range = [&](std::int64_t first, std::int64_t count) {
       return unflatten_heads(qkv, heads, kv_heads).narrow(2, first, count).variable_data();
     };
-    const bool done = inverse_rms.has_value(), mixed = !done && (embedding || first_v);
-    auto q = done ? head_range(0, heads) : head_tensor(heads);
-    auto k = done ? head_range(heads, kv_heads) : head_tensor(kv_heads);
+    const bool precomputed = inverse_rms.has_value(),
+               mixed = !precomputed && (embedding || first_v);
+    auto q = precomputed ? head_range(0, heads) : head_tensor(heads);
+    auto k = precomputed ? head_range(heads, kv_heads) : head_tensor(kv_heads);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
-    if (!done)
+    if (!precomputed)
       cuda::qk_norm_rope_forward(
           shape,
           kernel_inputs(qkv, {}, cos, sin, or_undefined(q_gain), or_undefined(embedding),
@@ -102,7 +103,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto shape =
         qkv_shape(qkv, cos, heads, kv_heads, context->saved_data["channels"].toInt());
 
-    // Accumulates into the later layers' sum in place where nothing else holds it.
+    // Accumulates in place into the later layers' sum if nothing else refers to it.
     const bool value_residual = context->saved_data["value_residual"].toBool();
     at::Tensor first_dv;
     if (first_v.defined())

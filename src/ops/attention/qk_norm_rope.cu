@@ -1,7 +1,7 @@
 // RMSNorm, RoPE and gain of q and k, and the value residual, from the QKV projection. Forward reads
-// and writes q and k once, and v if it changes. Backward reads q, k and the gradients
-// of q, k and v once and writes the gradient of qkv; it recomputes the norm, unless the
-// projection's epilogue saved it (hopper/qkv_proj_norm_rope_kernel.h).
+// and writes q and k once, and v if it changes. Backward reads q, k and the gradients of q, k and v
+// once and writes the gradient of qkv; it recomputes the norm, unless the projection's epilogue
+// saved it (qkv_proj_norm_rope_hopper.h).
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qk_norm_rope_kernel.h"
 #include "ops/attention/query_sum.cuh"
@@ -13,12 +13,12 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kForwardBlocks = 5;  // per SM
-// Per SM. Backward runs as one wave, since each block writes a row of partial sums. Fewer blocks
-// with more registers each are slower, and so are spills.
+// Per SM. Backward runs as one wave, since each CTA writes a row of partial sums. Fewer CTAs with
+// more registers each are slower, and so are spills.
 constexpr int kBackwardBlocks = 4;
 
-// RoPE of one token for the elements that a thread holds, the same for every head: an element's
-// partner in the pair is in the lane `partner`. Lanes beyond the rotated part have cos 1 and sin 0.
+// RoPE of one token for the elements that a thread holds, the same for every head. The other
+// element of a pair is in lane `partner`. Lanes beyond the rotated part have cos 1 and sin 0.
 template <typename T, int lanes>
 struct Rotary {
   using P = Pack<T>;
@@ -47,7 +47,7 @@ struct Rotary {
     }
   }
 
-  // All lanes of the warp must call these.
+  // All lanes of the warp must call rotate().
   __device__ void rotate(const P& x, float (&rotated)[P::size]) const {
     P other = x;
     for (auto& word : other.words) word = __shfl_sync(0xffffffff, word, partner);
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   const float first_weight = first_weight_of(in);
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
     const Rotary<T, lanes> rotary(shape, in, token, 1);
-    // The loads of the next heads are in flight while these are computed.
+    // Prefetches the next heads while the current ones are computed.
     P x = load_head<T>(qkv, token, lane.head, lane.offset, in_head && lane.head < qk_heads);
     for (int head = lane.head; head - lane.head < qk_heads; head += lane.heads_per_warp) {
       const int next = head + lane.heads_per_warp;
@@ -134,11 +134,11 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   }
 }
 
-// Work of a warp in backward: the same `heads_per_warp` heads for all of its tokens, so that
-// per-head state, such as the sum for the gain's gradient, stays in registers.
+// A warp's work in backward: the same `heads_per_warp` heads for all its tokens, so that per-head
+// state, such as the gain's gradient, stays in registers.
 template <typename T, int lanes>
 struct WarpWork {
-  int head;  // of this lane; may be beyond the last
+  int head;  // of this lane; may be out of range
   int token, token_step;
 
   __device__ WarpWork(int heads, int tokens) {
@@ -173,22 +173,22 @@ class HeadColumn {
   int token_bytes_;
 };
 
-// This lane's pack of a query head's gradient.
+// Loads this lane's pack of a query head's gradient from q_sum, rounded to T.
 template <typename T, int lanes>
-__device__ Pack<T> rounded_query_sum(const QkvShape& shape, const QkNormRopeUpstream& upstream,
-                                     int token, int head) {
+__device__ Pack<T> load_rounded_query_sum(const QkvShape& shape, const QkNormRopeUpstream& upstream,
+                                          int token, int head) {
   constexpr int head_dim = lanes * Pack<T>::size;
   const auto position = static_cast<unsigned>(token), length = static_cast<unsigned>(shape.seq_len);
-  const auto of_head = std::int64_t{position / length} * shape.heads + head;
+  const auto head_index = std::int64_t{position / length} * shape.heads + head;
   float x[Pack<T>::size];
-  load_query_sum<head_dim>(upstream.q_sum + of_head * upstream.padded_len * head_dim,
+  load_query_sum<head_dim>(upstream.q_sum + head_index * upstream.padded_len * head_dim,
                            static_cast<int>(position % length), HeadLane<T, lanes>().index, x);
   return Pack<T>::rounded(x);
 }
 
-// With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy), dg =
+// With n = x·r the normalised head, R the rotation, g the gain and y = g·R(n): dn = g·R⁻¹(dy), dg =
 // n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`: qkv
-// has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/channels)).
+// holds y), since rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/channels)).
 template <typename T, int lanes, bool rotated, bool copies, bool sums_q>
 __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream, void* d_qkv,
@@ -216,37 +216,38 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
     Loaded loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
                   rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
     if constexpr (sums_q) {
-      if (query && in_bounds) loaded.dy = rounded_query_sum<T, lanes>(shape, upstream, token, head);
+      if (query && in_bounds)
+        loaded.dy = load_rounded_query_sum<T, lanes>(shape, upstream, token, head);
     }
     return loaded;
   };
 
   float gain_sum = 0;
-  // The loads of the next token are in flight while this one is computed.
+  // Prefetches the next token while the current one is computed.
   Loaded next = load(work.token);
   for (int token = work.token; token < shape.tokens; token += work.token_step) {
-    const Loaded now = next;
+    const Loaded current = next;
     const Rotary<T, lanes> rotary(shape, in, token, -1);
     next = load(token + work.token_step);
     float out[P::size];
     if constexpr (rotated) {
-      const float d_gain = warp_sum<lanes>(dot(now.x, now.dy)) * inverse_gain;
-      const float scale = now.r * gain, correction = now.r * d_gain * mean;
+      const float d_gain = warp_sum<lanes>(dot(current.x, current.dy)) * inverse_gain;
+      const float scale = current.r * gain, correction = current.r * d_gain * mean;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) out[i] = scale * now.dy[i] - correction * now.x[i];
+      for (int i = 0; i < P::size; ++i) out[i] = scale * current.dy[i] - correction * current.x[i];
       rotary.rotate(out);
       gain_sum += d_gain;
     } else {
       float dn[P::size];
-      rotary.rotate(now.dy, dn);
+      rotary.rotate(current.dy, dn);
       float x_dn = 0;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
-      const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kNormEpsilon);
+      for (int i = 0; i < P::size; ++i) x_dn += current.x[i] * dn[i];
+      const float r = rsqrtf(warp_sum<lanes>(dot(current.x, current.x)) * mean + kNormEpsilon);
       const float d_gain = r * warp_sum<lanes>(x_dn);
       const float scale = gain * r, correction = r * d_gain * mean;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * correction);
+      for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - current.x[i] * correction);
       gain_sum += d_gain;
     }
     if (!in_head) continue;
@@ -340,7 +341,7 @@ void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, voi
 }
 
 int qk_norm_rope_backward_blocks(const QkvShape& shape) {
-  // At most a warp per head and token, so that with few tokens every head still has one.
+  // At most one warp per head and token; with few tokens every head still gets a warp.
   const auto qk_rows = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
   return blocks_for((qk_rows + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
 }
@@ -360,7 +361,8 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
       backward_kernel<T, lanes(), rotated(), copies(), sums_q()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
     };
-    // Only qkv_proj_norm_rope_hopper.h rotates in advance: heads of at most 128 in half precision.
+    // Only qkv_proj_norm_rope_hopper.h rotates in the projection: heads of at most 128 in half
+    // precision.
     constexpr bool can_be_rotated = !std::is_same_v<T, float> && lanes() <= 16;
     if (in.inverse_rms == nullptr) return launch(no, no, no);
     if constexpr (can_be_rotated) {

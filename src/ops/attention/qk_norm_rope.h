@@ -15,23 +15,24 @@ struct QkvInputs {
   std::int64_t heads, kv_heads;
   at::Tensor q_gain = {};           // [heads] fp32; undefined: 1
   at::Tensor value_embedding = {};  // [B, T, KV·hd]; undefined: 0
-  // Value residual (Zhou et al. 2024): each layer passes the first layer's values on to the next.
+  // Value residual (Zhou et al. 2024): each layer passes the first layer's values to the next.
   bool value_residual = false;
-  at::Tensor first_v = {};       // [B, T, KV, hd], of the previous layer; undefined in the first
-  at::Tensor first_weight = {};  // [] fp32, of first_v; the layer's own is in the projection
-  // Channels of a head that rms_norm averages; the others are padding, zero everywhere. 0: all.
+  at::Tensor first_v = {};  // [B, T, KV, hd], of the previous layer; undefined in the first
+  at::Tensor first_weight =
+      {};  // [] fp32, of first_v; the weight of the layer's own v is part of the projection
+  // Number of channels of a head without padding, for rms_norm's mean; the others are zero. 0: all.
   std::int64_t channels = 0;
 };
 
 struct Qkv {
   // [B, T, heads, hd] and [B, T, KV, hd]. May be views of tensors saved for backward: read only.
   at::Tensor q, k, v;
-  // v again, for exclusive attention: the backward kernel reads the gradients of both uses and adds
-  // them, so that autograd need not.
+  // Alias of v for exclusive attention: the backward kernel adds the gradients of both uses, so
+  // that autograd need not.
   at::Tensor exclusive_v;
   at::Tensor first_v;           // for the next layer; undefined without a value residual
-  QueryGradientPtr q_gradient;  // where causal_attention() may leave q's gradient
-  // Receives the gradient of a gate on the projection's input.
+  QueryGradientPtr q_gradient;  // destination of q's gradient from causal_attention()
+  // Destination of the gradient of a gate that reads the projection's input.
   HeadGateGradientPtr gate_gradient{};
 };
 
@@ -45,13 +46,13 @@ struct Qkv {
 // most 512 bytes.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
-// For qkv_proj_norm_rope(). The first returns whether the kernels support these inputs, x [B, T,
-// …]. The second computes qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is
-// defined, `qkv` has the result already, except for a gain kept away from 0, and these are
-// row_scale/rms of q and k; undefined: qkv is the plain projection. The gradient of `qkv` is the
-// plain projection's in both cases; with row_scale [B, T] fp32 (NormedInput) the unscaled
-// projection's. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
-// and in bf16 only if it includes an embedding's gradient.
+// For qkv_proj_norm_rope(). qk_norm_rope_kernels_support(): whether the kernels support these
+// inputs, with x [B, T, …]. fused_qk_norm_rope(): qk_norm_rope() by the kernels. If `inverse_rms`
+// [B, T, heads + KV] fp32 is defined, `qkv` already holds the result (with nonzero_gain()), and
+// inverse_rms is row_scale/rms of q and k; undefined: qkv is the plain projection. In both cases
+// the gradient of `qkv` is the plain projection's; with row_scale [B, T] fp32 (NormedInput), the
+// unscaled projection's. With `gradient_scaling`, and inverse_rms in bf16, it is written in FP8
+// (empty_fp8_like()), and in bf16 only if the value embedding's gradient is a part of it.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,

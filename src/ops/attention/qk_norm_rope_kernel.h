@@ -4,47 +4,47 @@
 
 namespace tg::cuda {
 
-// Kernels of ops/attention/qk_norm_rope.h. A null pointer stands for an optional tensor that is not
-// there.
+// Kernels of ops/attention/qk_norm_rope.h. A null pointer omits an optional tensor.
 struct QkvShape {
   int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
-  int channels;  // of a head; the others are padding, which the norm's mean does not count
+  int channels;  // of a head, without padding, for the norm's mean
 };
 
 struct QkNormRopeInputs {
   const void* qkv;  // [tokens, heads + 2·KV, hd]
-  // [tokens, heads + KV]: row_scale/rms of q's and k's heads, where these are normalised, rotated
-  // and scaled (nonzero_gain) in qkv already, for backward alone. Null: qkv is the plain
+  // [tokens, heads + KV]: row_scale/rms of the heads of q and k, if qkv already holds them
+  // normalised, rotated and scaled (nonzero_gain); backward only. Null: qkv is the plain
   // projection.
   const float* inverse_rms;
   const void *cos, *sin;           // [seq_len, half_rope_dims]
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
   const float* first_weight;       // [], of first_v
-  // [tokens]: of the projection's input, which the projection and its gradient are multiplied by.
-  // Null: 1; qk_norm_rope_forward does not read it.
+  // [tokens]: row scale of the projection's input, applied to the projection and its gradient.
+  // Null: 1. Not read by qk_norm_rope_forward().
   const float* row_scale;
 };
 
 // Upstream gradients.
 struct QkNormRopeUpstream {
   HeadVectors q, k, v, exclusive_v;
-  HeadVectors first_v;  // summed over the later layers
-  // Instead of q, with in.inverse_rms and heads of 64 or 128: as query_sum.cuh describes it.
+  HeadVectors first_v;  // summed over later layers
+  // Replaces q, with in.inverse_rms and heads of 64 or 128: in query_sum.cuh's layout.
   const float* q_sum;
-  int padded_len;  // its rows of a sequence
+  int padded_len;  // rows of q_sum per sequence
 };
 
 constexpr int kWeightSums = 1;
 struct QkNormRopeGradients {
-  void* qkv;         // null: in qkv_copy alone
-  void* first_v;     // may be the memory of the upstream first_v; null in the first layer
+  void* qkv;         // null: only qkv_copy is written
+  void* first_v;     // may alias the upstream first_v; null in the first layer
   float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
   float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight
-  Fp8Copy qkv_copy;  // in bf16 with in.inverse_rms alone
+  Fp8Copy qkv_copy;  // only in bf16 with in.inverse_rms
 };
 
-// q, k and v are contiguous. Null v: not written, since v is qkv's. One of heads and KV may be 0.
+// q, k and v are contiguous. Null v: not written, since it is unchanged in qkv. Either heads or KV
+// may be 0.
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream);
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,

@@ -17,10 +17,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Returns the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k. Its
-// incoming gradient, from fused_qk_norm_rope(), is the plain x·weightᵀ's; that also gives `in` its
-// gradients.
+// upstream gradient comes from fused_qk_norm_rope(), which also computes the gradients of `in`, and
+// is the gradient of the plain x·weightᵀ.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
-  // `normed`: x, with its rounding or the scale of its rows.
+  // `normed`: x with its FP8 copy or row scale, if any.
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const NormedInput& normed, const Weight& weight,
                                const RopeTable& table, const QkvInputs& in,
@@ -49,7 +49,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["gate_gradient"] = in_capsule(gate_gradient);
     context->mark_non_differentiable({inverse_rms});
-    context->set_materialize_grads(false);  // else zeros are written for inverse_rms
+    context->set_materialize_grads(false);  // else autograd materializes zeros for inverse_rms
     return {qkv, inverse_rms};
   }
 
@@ -81,8 +81,8 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
     return qk_norm_rope(linear(x, weight), in, table);
   [[maybe_unused]] const bool scaled = x.form() == NormedForm::deferred_scale;
   assert(!scaled || kernel == Kernel::hopper);
-  assert(!scaled || !in.value_embedding.defined());  // its gradient is v's, unscaled
-  // Else autograd would not call backward, which adds the weight's gradient.
+  assert(!scaled || !in.value_embedding.defined());  // its gradient is v's, without row_scale
+  // Else autograd would not call backward, which accumulates the weight's gradient.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
   const auto rows = x.contiguous();
   const auto gate_gradient = std::make_shared<HeadGateGradient>();
@@ -106,14 +106,14 @@ Qkv qkv_proj_norm_rope_of_queries(const NormedInput& normed, const Weight& weigh
   const at::NoGradGuard no_grad;
   if (count == normed.tensor().size(1)) return qkv_proj_norm_rope(normed, weight, in, table);
   const auto x = normed.rows();
-  // Two projections: one without queries, one of queries alone.
+  // Two projections: k and v of all positions, and q of the selected ones.
   const auto rows = weight.value.size(0), heads_and_kv = in.heads + 2 * in.kv_heads;
   const auto q_rows = rows / heads_and_kv * in.heads;
-  auto of_kv = in;
-  of_kv.heads = 0;
-  of_kv.q_gain = at::Tensor();
+  auto kv_inputs = in;
+  kv_inputs.heads = 0;
+  kv_inputs.q_gain = at::Tensor();
   auto qkv =
-      qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, of_kv, table);
+      qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, kv_inputs, table);
   qkv.q = qkv_proj_norm_rope(
               x.narrow(1, first, count), {weight.value.narrow(0, 0, q_rows), {}},
               {.heads = in.heads, .kv_heads = 0, .q_gain = in.q_gain, .channels = in.channels},

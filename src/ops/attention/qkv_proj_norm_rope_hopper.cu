@@ -1,5 +1,5 @@
-// The GEMM of the QKV projection with RMSNorm, RoPE and gain of q and k, and what is added to v, in
-// the epilogue: a tile has whole heads, and a consumer thread both elements of every pair that RoPE
+// QKV projection GEMM whose epilogue computes RMSNorm, RoPE and gain of q and k, and the additions
+// to v. A tile holds whole heads, and a consumer thread holds both elements of every pair that RoPE
 // rotates.
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
@@ -20,24 +20,24 @@ struct NormRopeArgs {
   HeadVectors embedding, first_v;
   const float* first_weight;
   RowScale row_scale;
-  float* inverse_rms;  // times row_scale
+  float* inverse_rms;  // row_scale/rms
 };
 
-// `half_chunks`: chunks of 8 columns in half of a head's rotated part.
+// `half_chunks`: number of 8-column chunks in half of a head's rotated part.
 template <typename T, typename TOperand, int head_dim, int half_chunks>
 struct NormRopeEpilogue {
   using Element = T;
   using Operand = TOperand;
   static constexpr int block_n = 128;  // 192 is no faster for heads of 64
   static constexpr bool n_major_b = false, reads_c = false;
-  static constexpr int heads = block_n / head_dim;  // in a tile
+  static constexpr int heads = block_n / head_dim;  // per tile
   static constexpr bool in_fp8 = sizeof(Operand) == 1;
-  // Accumulators of a thread in one head and wgmma tile.
+  // A thread's accumulators per head and wgmma tile.
   static constexpr int head_accumulators = head_dim / 2;
   NormRopeArgs<T> args;
   OperandScales scales{};
 
-  // cos and sin of a token, for the column pairs of this thread: pairs of T.
+  // cos and sin of a token for this thread's column pairs, as packed pairs of T.
   struct Angles {
     unsigned cos[half_chunks], sin[half_chunks];
   };
@@ -48,12 +48,12 @@ struct NormRopeEpilogue {
     int first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
-    float operand_scale;  // of FP8 operands, else 1
+    float operand_scale;  // FP8 dequantization scale, else 1
     float first_weight;
     ThreadRowScales row_scales;
-    Angles angles[kWgmmaTiles][2];  // if a head of the tile is of q or k
+    Angles angles[kWgmmaTiles][2];  // loaded if the tile has a head of q or k
 
-    // Reads all but values, while the last wgmma runs.
+    // Loads everything except values, overlapping the last wgmma.
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
         : args(epilogue.args),
           tokens(tile),
@@ -74,8 +74,8 @@ struct NormRopeEpilogue {
     __device__ int qk_heads() const {
       return args.shape.heads + args.shape.kv_heads;
     }
-    // A row's part of head `h` of the tile: of it, [4·j] and [4·j + 1] are columns 8·j + `column`
-    // and the next.
+    // Returns a row's accumulators of head `h` of the tile: elements [4·j] and [4·j + 1] are
+    // columns 8·j + `column` and 8·j + `column` + 1.
     __device__ static float* head_of(Accumulators<block_n>& x, int mma, int row, int h) {
       return x.mma[mma].values + 2 * row + h * head_accumulators;
     }
@@ -87,23 +87,23 @@ struct NormRopeEpilogue {
       const auto position =
           static_cast<unsigned>(token) % static_cast<unsigned>(args.shape.seq_len);
       const auto offset = position * (8 * half_chunks) + column;
-      Angles of_token;
+      Angles loaded;
 #pragma unroll
       for (int j = 0; j < half_chunks; ++j) {
-        of_token.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
-        of_token.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
+        loaded.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
+        loaded.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
       }
-      return of_token;
+      return loaded;
     }
 
-    // Each step is of all rows: with one warp a scheduler, only independent instructions hide the
-    // latency of others.
+    // Each step processes all rows: with one warp per scheduler, latency is hidden only by
+    // independent instructions.
     __device__ void transform(Accumulators<block_n>& x) const {
       if (first_head < qk_heads()) norm_rope(x);
       if (first_head + heads > qk_heads()) finish_values(x);
     }
 
-    // Heads of v stay as they are.
+    // Leaves heads of v unchanged.
     __device__ void norm_rope(Accumulators<block_n>& x) const {
       float r[kWgmmaTiles][2][heads];
       tokens.for_each([&](int mma, int row, int) {
@@ -114,11 +114,11 @@ struct NormRopeEpilogue {
         const float scale = x_scale(mma, row), mean = scale * scale / args.shape.channels;
 #pragma unroll
         for (int h = 0; h < heads; ++h) {
-          auto& of_head = r[mma][row][h];
-          of_head = rsqrtf(warp_sum<4>(of_head) * mean + kNormEpsilon);
+          auto& head_r = r[mma][row][h];
+          head_r = rsqrtf(warp_sum<4>(head_r) * mean + kNormEpsilon);
           if (column == 0 && token < args.shape.tokens && first_head + h < qk_heads())
             args.inverse_rms[std::int64_t{token} * qk_heads() + first_head + h] =
-                of_head * row_scales.values[mma][row];
+                head_r * row_scales.values[mma][row];
         }
       });
       tokens.for_each([&](int mma, int row, int) {
@@ -142,12 +142,13 @@ struct NormRopeEpilogue {
 #pragma unroll
       for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
     }
-    __device__ static void rotate(float* head, const Angles& by) {
+    __device__ static void rotate(float* head, const Angles& token_angles) {
 #pragma unroll
       for (int j = 0; j < half_chunks; ++j) {
         float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
-        rotate(first[0], second[0], low_of<T>(by.cos[j]), low_of<T>(by.sin[j]));
-        rotate(first[1], second[1], high_of<T>(by.cos[j]), high_of<T>(by.sin[j]));
+        rotate(first[0], second[0], low_of<T>(token_angles.cos[j]), low_of<T>(token_angles.sin[j]));
+        rotate(first[1], second[1], high_of<T>(token_angles.cos[j]),
+               high_of<T>(token_angles.sin[j]));
       }
     }
     __device__ static void rotate(float& first, float& second, float cos, float sin) {
@@ -156,7 +157,7 @@ struct NormRopeEpilogue {
       first = rotated;
     }
 
-    // Heads of q and k stay as they are.
+    // Leaves heads of q and k unchanged.
     __device__ void finish_values(Accumulators<block_n>& x) const {
 #pragma unroll
       for (int h = 0; h < heads; ++h) {

@@ -11,13 +11,12 @@ constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t h
          2 * half_rope_dims <= head_dim;
 }
 
-// in.qkv's result, written to `qkv`, from x [tokens, dim] and weight [(heads + 2·KV)·hd, dim]: q
-// and k of x·weightᵀ normalised, rotated and q scaled by its gain (nonzero_gain), v with the
-// embedding and first_v added. inverse_rms [tokens, heads + KV] are row_scale/rms of the heads of q
-// and k, for the backward pass. in.row_scale multiplies the rows of bf16 and fp16 operands; those
-// in FP8 are scaled already. in.qkv and in.inverse_rms are not read. bf16 or fp16; all matrices
-// row-major and contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8.
-// `fp8`: of x and weight, without a copy.
+// Computes x·weightᵀ from x [tokens, dim] and weight [(heads + 2·KV)·hd, dim] and writes to `qkv`:
+// q and k normalised and rotated, q also scaled by its gain (nonzero_gain), and v plus the
+// embedding and first_v. Writes row_scale/rms of the heads of q and k to inverse_rms [tokens, heads
+// + KV], for backward. in.row_scale scales the rows of bf16 and fp16 operands; FP8 rows are already
+// scaled. in.qkv and in.inverse_rms are not read. bf16 or fp16; all matrices row-major, contiguous
+// and 16-byte aligned; `dim` is a multiple of 8. `fp8`: scales of x and weight; no copy.
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
                         const Fp8Gemm& fp8, const QkNormRopeInputs& in, void* qkv,
                         float* inverse_rms, Dtype dtype, Stream stream);

@@ -5,13 +5,13 @@
 
 namespace tg {
 
-// The gradient of q, passed beside autograd from attention's backward kernel to qk_norm_rope's;
-// autograd's own gradient is then undefined. Sums in fp32 (query_sum.cuh), which the second rounds
-// as it reads them. Saves a pass over the heads.
+// dQ passed from attention's backward kernel to qk_norm_rope's outside autograd, whose gradient of
+// q is then undefined: the fp32 accumulator (query_sum.cuh), which qk_norm_rope's kernel rounds as
+// it reads it. Saves a pass over the heads.
 struct QueryGradient {
   at::Tensor sum;  // [B, heads, padded length, hd]
 };
-// Null: autograd carries the gradient.
+// Null: the gradient is passed by autograd.
 using QueryGradientPtr = std::shared_ptr<QueryGradient>;
 
 }  // namespace tg

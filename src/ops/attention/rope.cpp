@@ -6,7 +6,8 @@ namespace tg {
 
 namespace {
 
-at::Tensor frequencies_of(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype) {
+at::Tensor make_frequencies(std::int64_t seq_len, const RopeOptions& options,
+                            at::ScalarType dtype) {
   if (options.frequencies.defined()) return options.frequencies;
   const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto context = options.context > 0 ? options.context : seq_len;
@@ -29,10 +30,10 @@ double rope_base(std::int64_t context, const RopeOptions& options) {
 
 RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
                           at::Device device) {
-  // Angles are made on the CPU: the same bits on every device. In fp64 only for the gradient
-  // checks.
+  // Angles are computed on the CPU, so that their bits do not depend on the device. fp64 is only
+  // for gradient checks.
   const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto frequency = frequencies_of(seq_len, options, dtype).to(angle_dtype);
+  const auto frequency = make_frequencies(seq_len, options, dtype).to(angle_dtype);
   const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);
   return {angle.cos().to(device, dtype), angle.sin().to(device, dtype)};
 }

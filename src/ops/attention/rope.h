@@ -11,23 +11,24 @@ struct RopeTable {
 };
 
 struct RopeOptions {
-  std::int64_t dims;  // even, at most the head size
-  double base = 1e4;  // frequency k is base^(-2k/dims)
-  bool bf16_frequencies =
-      false;                    // the reference implementation's bf16 runs round them for T <= 1024
-  std::int64_t context = 0;     // tokens that attention spans, of rows of more; 0: T
-  std::int64_t trained = 1024;  // tokens of context beyond which the base grows; 0: never
-  at::Tensor frequencies{};     // [dims/2] fp32, instead of all that the base makes; or undefined
+  std::int64_t dims;              // even, at most the head size
+  double base = 1e4;              // frequency k is base^(-2k/dims)
+  bool bf16_frequencies = false;  // rounds frequencies to bf16 for T <= 1024, as the reference
+                                  // implementation does in bf16
+  std::int64_t context = 0;       // tokens that attention spans, if fewer than T; 0: T
+  std::int64_t trained = 1024;    // context length beyond which the base grows; 0: never
+  at::Tensor frequencies{};       // [dims/2] fp32; if defined, replaces the frequencies from `base`
 };
 
-// Beyond the trained context the base grows to base·(context/trained)^(dims/(dims−2)): 22081.79 for
-// twice as many, dims = 16 and base 1e4. Angles in fp32, then rounded to `dtype`.
+// Makes the table for positions 0 to seq_len − 1. Beyond the trained context the base grows to
+// base·(context/trained)^(dims/(dims−2)) (NTK-aware scaling): 22081.79 for a doubled context, dims
+// = 16 and base 1e4. Angles are in fp32; cos and sin are rounded to `dtype`.
 RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
                           at::Device device);
 double rope_base(std::int64_t context, const RopeOptions& options);
 
-// x [B, T, heads, hd] → the same: (x1·cos + x2·sin, −x1·sin + x2·cos), the rest of the head
-// untouched.
+// Rotates x [B, T, heads, hd]: (x1·cos + x2·sin, −x1·sin + x2·cos); the rest of the head is
+// unchanged.
 at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table);
 
 }  // namespace tg

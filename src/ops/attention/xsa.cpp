@@ -45,7 +45,7 @@ at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bth
     return FusedExclusiveAttention::apply(readable_heads(y_bthd), readable_heads(v_bthd),
                                           optional_tensor(gate.weight), gate);
   const auto kv_heads = v_bthd.size(2);
-  // [B, T, KV, heads of the group, hd] against [B, T, KV, 1, hd].
+  // Broadcasts v [B, T, KV, 1, hd] over y [B, T, KV, heads of the group, hd].
   const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});
   const auto v = v_bthd / v_bthd.norm(2, -1, /*keepdim=*/true).clamp_min(1e-12);
   const auto v_unit = v.unsqueeze(3);

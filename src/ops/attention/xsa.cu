@@ -1,6 +1,6 @@
-// Exclusive attention. Forward reads y and v once and writes once, in y's size. Backward reads y, v
+// Exclusive attention. Forward reads y and v once and writes the output once. Backward reads y, v
 // and the upstream gradient once and writes both gradients. The lanes that hold a KV head loop over
-// the query heads of its group. A gate is computed from a few columns of its input, in both.
+// the query heads of its group. Both passes compute the gate from the first columns of its input.
 #include <type_traits>
 
 #include "ops/attention/head_gate.cuh"
@@ -12,7 +12,7 @@ namespace tg::cuda {
 namespace {
 
 constexpr float kSmallestNorm = 1e-12f;
-// Per SM, all at once: each further block would only add a row of partial sums.
+// Per SM, one wave: more CTAs would only add rows of partial sums.
 constexpr int kGatedBackwardBlocks = 4;
 
 // A lane's pack of v̂ = v / max(‖v‖, kSmallestNorm).
@@ -27,7 +27,7 @@ struct UnitValue {
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) direction[i] = v[i] * scale;
   }
-  // x·v̂ over the whole head. All lanes of the warp must call it.
+  // Returns x·v̂ over the whole head. All lanes of the warp must call it.
   __device__ float project(const Pack<T>& x) const {
     float sum = 0;
 #pragma unroll
@@ -36,7 +36,7 @@ struct UnitValue {
   }
 };
 
-// In place of TokenGate.
+// Replaces TokenGate if there is no gate.
 struct NoGate {
   __device__ NoGate(const HeadGateTensors&, int) {}
 };
@@ -57,13 +57,14 @@ __global__ void __launch_bounds__(kHeadThreads)
 #pragma unroll 2
       for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         const P head_y = load_head<T>(in.y, token, head, lane.offset, in_bounds);
-        float share = 1;
-        if constexpr (gated) share = in.gate.range * gate.sigmoid(gate.weights(head, has_head));
+        float gate_value = 1;
+        if constexpr (gated)
+          gate_value = in.gate.range * gate.sigmoid(gate.weights(head, has_head));
         const float projection = unit.project(head_y);
         float out_pack[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i)
-          out_pack[i] = share * (head_y[i] - projection * unit.direction[i]);
+          out_pack[i] = gate_value * (head_y[i] - projection * unit.direction[i]);
         const auto index = std::int64_t{token} * shape.heads + head;
         if (in_bounds) store_rounded(out + index * shape.head_dim + lane.offset, out_pack);
       }
@@ -71,15 +72,16 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// That of a token's first head; null where it is not wanted.
-__device__ float* delta_of(const RowDelta& row_delta, int heads, int token) {
+// Returns the address of delta of a token's head 0; null if delta is not computed.
+__device__ float* token_delta(const RowDelta& row_delta, int heads, int token) {
   if (row_delta.delta == nullptr) return nullptr;
   const auto sequence = token / row_delta.seq_len;
   return row_delta.delta + std::int64_t{sequence} * heads * row_delta.padded_len +
          token % row_delta.seq_len;
 }
 
-// The warps' sums of the gate's weights [kHeadWarps, columns], added in warp order.
+// Adds the warps' sums of the gate's weights [kHeadWarps, columns] in warp order and writes them to
+// the CTA's row of `partials`.
 __device__ void write_block_sums(const float* sums, int columns, float* partials) {
   __syncthreads();
   for (int column = threadIdx.x; column < columns; column += kHeadThreads) {
@@ -107,7 +109,7 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
     __syncthreads();
   }
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
-    float* const delta = delta_of(row_delta, shape.heads, token);
+    float* const delta = token_delta(row_delta, shape.heads, token);
     const std::conditional_t<gated, TokenGate<T, lanes>, NoGate> gate(in.gate, token);
     [[maybe_unused]] TokenGateGradient<T, lanes> d_gate;
     for (int first = 0; first < shape.kv_heads; first += lane.heads_per_warp) {
@@ -120,26 +122,26 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
         const P py = load_head<T>(in.y, token, head, lane.offset, in_bounds);
         const P pd = load_head<T>(d_out, token, head, lane.offset, in_bounds);
         const float s = unit.project(py), g = unit.project(pd);
-        float share = 1;
-        const auto d_share = [&] { return warp_sum<lanes>(dot(py, pd)) - s * g; };
+        float gate_value = 1;
+        const auto d_gate_value = [&] { return warp_sum<lanes>(dot(py, pd)) - s * g; };
         const auto store_delta = [&](float y_dy) {
           if (in_bounds && lane.index == 0) delta[std::int64_t{head} * row_delta.padded_len] = y_dy;
         };
         if constexpr (gated) {
           const auto weights = gate.weights(head, has_head);
-          const float sigmoid = gate.sigmoid(weights), d = d_share();
-          share = in.gate.range * sigmoid;
-          d_gate.add(gate, weights, d * in.gate.scale * share * (1 - sigmoid), head, has_head,
+          const float sigmoid = gate.sigmoid(weights), d = d_gate_value();
+          gate_value = in.gate.range * sigmoid;
+          d_gate.add(gate, weights, d * in.gate.scale * gate_value * (1 - sigmoid), head, has_head,
                      warp_sums);
-          if (delta != nullptr) store_delta(share * d);
+          if (delta != nullptr) store_delta(gate_value * d);
         } else if (delta != nullptr) {
-          store_delta(d_share());
+          store_delta(d_gate_value());
         }
         float result[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
-          result[i] = share * (pd[i] - g * unit.direction[i]);
-          d_unit[i] -= share * (s * pd[i] + g * py[i]);
+          result[i] = gate_value * (pd[i] - g * unit.direction[i]);
+          d_unit[i] -= gate_value * (s * pd[i] + g * py[i]);
         }
         const auto index = std::int64_t{token} * shape.heads + head;
         if (in_bounds) store_rounded(dy + index * shape.head_dim + lane.offset, result);
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
   if constexpr (gated) write_block_sums(gate_sums, gate_columns, gate_gradients.partials);
 }
 
-int blocks_of(const ExclusiveShape& shape, int per_sm) {
+int grid_size(const ExclusiveShape& shape, int per_sm) {
   return blocks_for((shape.tokens + kHeadWarps - 1) / kHeadWarps, per_sm);
 }
 constexpr int kBlocks = 16;  // per SM
@@ -183,13 +185,13 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInp
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);
     forward_kernel<T, lanes(), gated()>
-        <<<blocks_of(shape, kBlocks), kHeadThreads, 0, stream>>>(shape, in, static_cast<T*>(out));
+        <<<grid_size(shape, kBlocks), kHeadThreads, 0, stream>>>(shape, in, static_cast<T*>(out));
   });
   check_launch("exclusive_attention_forward");
 }
 
 int gated_exclusive_backward_blocks(const ExclusiveShape& shape) {
-  return blocks_of(shape, kGatedBackwardBlocks);
+  return grid_size(shape, kGatedBackwardBlocks);
 }
 
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
@@ -198,7 +200,7 @@ void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveIn
   if (shape.tokens == 0) return;
   const int columns = in.gate.x == nullptr ? 0 : shape.heads * in.gate.window;
   const int blocks =
-      columns == 0 ? blocks_of(shape, kBlocks) : gated_exclusive_backward_blocks(shape);
+      columns == 0 ? grid_size(shape, kBlocks) : gated_exclusive_backward_blocks(shape);
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);

@@ -8,8 +8,8 @@ struct ExclusiveShape {
   int tokens, heads, kv_heads, head_dim;
 };
 
-// y·dy of each head, [B, heads, padded_len], for attention's backward kernel
-// (attention_backward_hopper.h). Null: not wanted.
+// delta = rowsum(y ∘ dy) [B, heads, padded_len], for attention's backward kernel
+// (attention_backward_hopper.h). Null: not computed.
 struct RowDelta {
   float* delta;
   int seq_len, padded_len;
@@ -22,7 +22,7 @@ struct ExclusiveInputs {
 struct ExclusiveGradients {
   void *y, *v;
   RowDelta row_delta{};
-  HeadGateGradients gate{};  // where there is one
+  HeadGateGradients gate{};  // if there is a gate
 };
 
 // Kernels of ops/attention/xsa.h. out and the gradients are contiguous.
@@ -31,7 +31,7 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInp
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
                                   const HeadVectors& d_out, const ExclusiveGradients& out,
                                   Dtype dtype, Stream stream);
-// Returns the blocks of the backward kernel with a gate: each writes a row of partial sums.
+// Number of CTAs of the backward kernel with a gate; each writes a row of partial sums.
 int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
 
 }  // namespace tg::cuda

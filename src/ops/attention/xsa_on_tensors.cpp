@@ -18,8 +18,8 @@ cuda::HeadGateTensors pointers(const HeadGateInputs& gate, const at::Tensor& row
           .scale = static_cast<float>(gate.scale),
           .range = static_cast<float>(gate.range)};
 }
-// The channels that the gate reads, [B, T, w], as kernels can: by their strides where they are in
-// rows at one distance, else as a copy.
+// Returns the channels that the gate reads, [B, T, w]: a view if the tokens have one stride, else a
+// contiguous copy.
 at::Tensor token_rows(const HeadGateInputs& gate) {
   if (!gate.defined()) return {};
   const auto x = gate.x.tensor().detach().narrow(-1, 0, gate.weight.size(1));
@@ -33,8 +33,9 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
   context.saved_data["gate_range"] = gate.range;
   context.saved_data["gate_x_gradient"] = in_capsule(gate.x_gradient);
   auto x = gate.x.tensor();
-  // The projection keeps unscaled rows as well; materialized rows, in FP8, nobody else keeps.
-  if (gate.defined() && gate.x.form() == NormedForm::materialized)
+  // Copies the channels of materialized rows, which nothing else need keep if the projection is in
+  // FP8; rows scaled by row are saved by the projection as well.
+  if (gate.defined() && gate.x.form() == NormedForm::written)
     x = x.detach().narrow(-1, 0, gate.weight.size(1)).contiguous();
   return {x, gate.x.row_scale(), gate.weight};
 }
