@@ -103,7 +103,7 @@ TEST(AlignedOrderResume, RefusesAStateThatItCannotHave) {
   }
 }
 
-// How many rows the order reads before the second shard.
+// Returns how many rows the order reads before the second shard.
 std::size_t rows_of_first_shard(const std::vector<Tokens>& tokens, const Alignment& alignment) {
   const Shards shards(tokens);
   auto order = aligned_order(*shards.set, alignment);
@@ -133,7 +133,7 @@ TEST(AlignedOrderResume, WhatIsReadAheadIsTheSameAndAnErrorIsTheConsumersAtItsBa
   }
 }
 
-// A document of 20 tokens after the other, and no end that could be waited for.
+// An endless text of documents of 20 tokens.
 class EndlessText final : public TokenSource {
  public:
   const std::string& pattern() const override { return name_; }
@@ -156,7 +156,7 @@ TEST(AlignedOrderOfText, DoesNotWaitForItsEnd) {
   auto order = aligned_order(text, {.length = 30});
   for (int row = 0; row < 8 * 100; ++row) ASSERT_EQ(next_of(*order).size(), 31);
   EXPECT_EQ(order->state(), (LoaderState{.token_offset = 8 * 100 * 40}));
-  EXPECT_LE(text.made(), 8 * 100 * 40 + (1 << 14));  // a few blocks ahead
+  EXPECT_LE(text.made(), 8 * 100 * 40 + (1 << 14));  // reads only a few blocks ahead
 }
 
 TEST(AlignedOrderOfText, ReadsItAsOneShardPassAfterPass) {

@@ -24,7 +24,7 @@ using test::Shards;
 using test::step_of;
 using test::Tokens;
 
-// Two rows of four tokens a step.
+// An order of two rows of four tokens per step.
 std::unique_ptr<AlignedOrder> small_order(const TokenSource& source, std::int64_t limit) {
   return std::make_unique<AlignedOrder>(source,
                                         DocumentRows{.tokens = 4, .of_step = 2, .of_round = 2},
@@ -41,7 +41,7 @@ TEST(AlignedOrder, SkipsWhatTheLimitCutsOffAndWhatIsBeforeTheFirstDocument) {
   EXPECT_EQ(order->state(), (LoaderState{.token_offset = 8, .micro_batches = 1}));
   EXPECT_EQ(next_of(*order), (Tokens{kBos, 15, 16, kBos, 19}));
   EXPECT_EQ(order->state(), (LoaderState{.token_offset = 15}));
-  // The last document is no round: it is dropped, and the shard begins again.
+  // The last document is not a full round: it is dropped, and the shard starts again.
   EXPECT_EQ(next_of(*order), (Tokens{kBos, 11, 12, kBos, 14}));
   EXPECT_EQ(order->state(), (LoaderState{.token_offset = 16 + 8, .micro_batches = 1}));
 }
@@ -108,7 +108,7 @@ TEST(AlignedOrder, ReadsTheRowsThatTheReferenceImplementationReads) {
   }
 }
 
-// So the rule of attention's segments, which knows BOS and the limit alone, finds the pieces.
+// Attention's segment rule, which knows only BOS and the limit, therefore finds the pieces.
 TEST(AlignedOrder, ARowsPiecesAreItsSegments) {
   const Shards shards(documents({1300, 1405}));
   for (const std::int64_t limit : {0, 2, 7, 200}) {
@@ -118,7 +118,7 @@ TEST(AlignedOrder, ARowsPiecesAreItsSegments) {
       std::vector<std::int32_t> pieces;
       std::int32_t at = 0;
       for (const auto& span : place.spans) {
-        if (at < 10) pieces.push_back(at);  // the last token is a target alone
+        if (at < 10) pieces.push_back(at);  // the last token is only a target
         at += static_cast<std::int32_t>(span.tokens);
       }
       HostBatch batch;
@@ -134,7 +134,7 @@ TEST(AlignedOrder, ARowsPiecesAreItsSegments) {
 
 TEST(AlignedOrder, AShardWithoutARoundIsPassedOverWithOneWarning) {
   auto tokens = documents({300, 90, 300});
-  tokens.push_back(Tokens(500, 9));  // no document begins in it
+  tokens.push_back(Tokens(500, 9));  // no document begins here
   const Shards shards(tokens);
   const Alignment alignment{.length = 10, .limit = 7};
   const auto expected = expected_rows({shards.tokens[0], shards.tokens[2]}, alignment, 8, 8 * 6);
@@ -162,7 +162,8 @@ TEST(AlignedOrder, RefusesShardsOfWhichNoneHasARoundInsteadOfLoopingForEver) {
 
 TEST(AlignedOrder, RefusesARowOfMorePiecesThanTheReferenceHasRoomFor) {
   Tokens tokens{9};
-  for (int i = 0; i < 127; ++i) tokens.push_back(kBos);  // 128 tokens with the next document's
+  for (int i = 0; i < 127; ++i)
+    tokens.push_back(kBos);  // 128 tokens with the next document's first
   tokens.insert(tokens.end(), {kBos, 9, 9});
   for (int row = 0; row < 8; ++row) {
     tokens.push_back(kBos);

@@ -1,5 +1,5 @@
 #pragma once
-// The aligned order over shards of documents, and the rows that it has to read.
+// The aligned order over shards of documents, and the rows that it must read.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace tg::test {
 
-// Rows of `length` tokens, eight per step.
+// An order with rows of `length` tokens, eight per step.
 struct Alignment {
   std::int64_t length, limit = 0, bos_id = kBos, most_pieces = 0;
   int rank = 0, world = 1;
@@ -36,7 +36,7 @@ inline AlignedRanks aligned_ranks(const TokenSource& source, Alignment alignment
   return ranks;
 }
 
-// The rows that the ranks read in a step, in the order of their numbers.
+// Returns the rows that the ranks read in a step, by row number.
 inline std::vector<Tokens> step_of(AlignedRanks& ranks) {
   std::vector<Tokens> rows;
   for (std::size_t dealt = 0; dealt < 8; dealt += ranks.size()) {
@@ -49,7 +49,7 @@ inline std::vector<Tokens> step_of(AlignedRanks& ranks) {
   return rows;
 }
 
-// Where the documents of a shard begin and, at last, its end.
+// Returns where the documents of a shard begin, and the shard's end.
 inline std::vector<std::size_t> bounds_of(const Tokens& shard) {
   std::vector<std::size_t> bounds;
   for (std::size_t i = 0; i < shard.size(); ++i)
@@ -58,7 +58,7 @@ inline std::vector<std::size_t> bounds_of(const Tokens& shard) {
   return bounds;
 }
 
-// The rows of all ranks, one after the other, in rounds of `of_round` of one shard.
+// Returns the rows of all ranks in order, in rounds of `of_round` rows of one shard.
 inline std::vector<Tokens> expected_rows(const std::vector<Tokens>& shards,
                                          const Alignment& alignment, std::size_t of_round,
                                          std::size_t count) {

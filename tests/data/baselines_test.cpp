@@ -37,7 +37,7 @@ TEST(Baselines, AreTheEntropiesOfTheirCounts) {
   EXPECT_NEAR(scores.token_unigram, -(std::log2(p_space) + 2 * std::log2(p_letter)) / 3, 1e-12);
   EXPECT_NEAR(scores.byte_unigram.value(), -(std::log2(9.0 / 271) + 2 * std::log2(8.0 / 271)) / 3,
               1e-12);
-  // letter -> space 8 of 8, space -> letter 7 of 7, letter -> letter never.
+  // letter -> space 8 of 8 times, space -> letter 7 of 7, letter -> letter never.
   EXPECT_NEAR(scores.token_bigram,
               -(std::log2((8 + 10 * p_space) / 18) + std::log2((7 + 10 * p_letter) / 17) +
                 std::log2(10 * p_letter / 18)) /

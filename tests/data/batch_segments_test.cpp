@@ -1,4 +1,4 @@
-// Segments on their way with the tokens of a batch.
+// Segments that are passed on with the tokens of a batch.
 #include <cstring>
 
 #include "data/batch.h"
@@ -12,7 +12,8 @@ namespace {
 using test::Tokens;
 using Starts = std::vector<std::int32_t>;
 
-// Eight rows of 101 tokens. A document begins at every 50th, but in the fourth row at each.
+// Eight rows of 101 tokens. A document begins at every 50th token, in the fourth row at every
+// token.
 struct Documents {
   Documents() {
     for (int i = 0; i < 8 * 101; ++i) {

@@ -22,8 +22,7 @@ Tokens next_rows(CalibrationRows& rows, std::int64_t count) {
   return tokens;
 }
 
-// In shards of which some have no row, by ranks with shards of their own and without, through
-// several passes.
+// Shards of which some have no row, ranks with and without their own shards, and several passes.
 TEST(CalibrationRows, AreThoseThatNumpyDraws) {
   std::ifstream file(TEST_DATA_DIR "/calibration_rows.json");
   for (const auto& expected : nlohmann::json::parse(file)) {
@@ -32,7 +31,7 @@ TEST(CalibrationRows, AreThoseThatNumpyDraws) {
     const ShardSet shards(corpus.dir.path(), "train", 65536);
     const int length = expected["row_tokens"];
     CalibrationRows rows(shards, length, expected["rank"], expected["world"]);
-    for (const int begin : expected["begins"])  // where a token's id is its place
+    for (const int begin : expected["begins"])  // a token's id is its position
       EXPECT_EQ(next_rows(rows, 1), test::counting(length, begin));
   }
 }
@@ -61,7 +60,7 @@ TEST(CalibrationRows, SayWhenTheyRepeat) {
   EXPECT_LE(rows.rows_until_repeated(), 6);
 }
 
-// Whose tokens are made while they are waited for.
+// Text tokens are produced while they are waited for.
 TEST(CalibrationRows, OfTextAreThoseOfItsTokensInAShard) {
   const TempDir dir;
   std::string text;
@@ -80,7 +79,7 @@ TEST(CalibrationRows, OfTextAreThoseOfItsTokensInAShard) {
   EXPECT_EQ(of_text, next_rows(of_shard, 20));
 }
 
-// Ten billion tokens, of which the first 10⁸ take part.
+// Ten billion tokens, the first 10⁸ of which are used.
 TEST(CalibrationRows, OfSyntheticTokensDifferByRank) {
   const SyntheticTokens tokens("train", 1024, 5);
   CalibrationRows rows(tokens, 1 << 14, 0, 2), of_rank_1(tokens, 1 << 14, 1, 2);

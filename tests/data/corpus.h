@@ -13,7 +13,7 @@ namespace tg::test {
 
 using Tokens = std::vector<std::uint16_t>;
 
-// Writes a shard of each size. Token i of the split is i.
+// Writes one shard of each size. Token i of the split is i.
 struct Corpus {
   explicit Corpus(const std::vector<int>& sizes, const std::string& split = "train") {
     int first = 0;
@@ -29,7 +29,7 @@ struct Corpus {
   Tokens all;
 };
 
-// The tokens of the order's next micro-batch; empty if the rank has none.
+// Returns the tokens of the order's next micro-batch; empty if the rank has none.
 inline Tokens next_of(TokenOrder& order) {
   const auto place = order.advance();
   if (!place) return {};
@@ -44,7 +44,7 @@ inline Tokens next_of(TokenOrder& order) {
 }
 
 struct Stream {
-  std::int64_t length, micro_batches;  // tokens of a micro-batch; micro-batches of a step
+  std::int64_t length, micro_batches;  // tokens per micro-batch; micro-batches per step
   int rank = 0, world = 1;
 };
 
@@ -53,7 +53,7 @@ inline StreamOrder stream_order(const TokenSource& source, const Stream& options
 }
 
 struct Strided {
-  std::int64_t sequences, seq_len;  // of a micro-batch
+  std::int64_t sequences, seq_len;  // per micro-batch
   int rank = 0, world = 1;
   bool repeat_first = false;
 };

@@ -54,7 +54,7 @@ TEST(DocumentOverlap, FindsDocumentsInAStreamThatIsCutAnywhere) {
   }
 }
 
-// A fifth of the validation documents are in the training split.
+// A fifth of the validation documents are also in the training split.
 TEST(DocumentOverlap, ComparesASampleOfMoreDocumentsThanItKeeps) {
   DocumentOverlap overlap(500);
   for (int i = 0; i < 20'000; ++i) {
@@ -84,7 +84,7 @@ TEST(MakeShards, WarnsOfValidationDocumentsThatAreInTheTrainingSplit) {
               "split too");
   EXPECT_EQ(run(dir, arguments(1)).err.find("validation documents"), std::string::npos);
 
-  // Also with others' tokens, if the tokenizer tells documents.
+  // Also for token files of other programs, if the tokenizer marks documents.
   Ids ids;
   for (const int index : {1, 2, 3}) {
     const auto one = document(index);

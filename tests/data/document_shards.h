@@ -1,5 +1,5 @@
 #pragma once
-// Shards of documents, for tests of the orders that look for them.
+// Shards of documents, for tests of the orders that search for documents.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -18,7 +18,7 @@ using Tokens = std::vector<std::uint16_t>;
 
 inline constexpr std::uint16_t kBos = 1;
 
-// Shards with these tokens.
+// Writes shards with these tokens.
 struct Shards {
   explicit Shards(std::vector<Tokens> contents) : tokens(std::move(contents)) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -32,8 +32,8 @@ struct Shards {
   std::unique_ptr<ShardSet> set;
 };
 
-// Documents of 1 to 30 tokens, cut at random places, so that a shard may begin inside one. The
-// others tell the positions.
+// Documents of 1 to 30 tokens, cut at random places, so that a shard may begin inside one. Tokens
+// other than BOS encode their position.
 inline std::vector<Tokens> documents(const std::vector<int>& sizes) {
   std::mt19937 random(5);
   std::vector<Tokens> shards;

@@ -15,10 +15,10 @@ using test::TempDir;
 using Tokens = std::vector<std::uint16_t>;
 
 constexpr std::uint64_t kKey = 20260101;
-// Buffers of some documents, and buckets that must be divided several times.
+// Buffers of a few documents, and buckets that must be divided several times.
 constexpr DocumentShuffle::Limits kTiny{.sorted_bytes = 600, .buffer_bytes = 200};
 
-// Document i: i, then up to 40 tokens more.
+// Document i: i, then up to 40 more tokens.
 std::vector<Tokens> make_documents(int count) {
   std::vector<Tokens> documents;
   for (int i = 0; i < count; ++i) documents.push_back(test::counting(1 + i * 7 % 41, i));

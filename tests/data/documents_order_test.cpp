@@ -22,8 +22,8 @@ using test::TempDir;
 using test::Tokens;
 using test::write_file;
 
-// The rows of all ranks, one after the other: rounds of `of_round` rows of L + 1 tokens at the
-// cursor, which begins at a shard's first BOS and moves to the next shard where fewer remain.
+// Returns the rows of all ranks in order: rounds of `of_round` rows of L + 1 tokens at the cursor,
+// which starts at a shard's first BOS and moves to the next shard if fewer tokens remain.
 std::vector<Tokens> expected_rows(const std::vector<Tokens>& shards, std::size_t span,
                                   std::size_t of_round, std::size_t count) {
   const auto first = [](const Tokens& shard) {
@@ -47,7 +47,7 @@ std::vector<Tokens> expected_rows(const std::vector<Tokens>& shards, std::size_t
 
 struct Rank {
   int rank = 0, world = 1;
-  bool quirks = false;  // the reference implementation's rounds
+  bool quirks = false;  // rounds as in the reference implementation
 };
 
 std::unique_ptr<DocumentsOrder> order_of(const TokenSource& source, std::int64_t length,
@@ -67,7 +67,7 @@ std::vector<std::unique_ptr<DocumentsOrder>> ranks_of(const TokenSource& source,
   return ranks;
 }
 
-// The rows that the ranks read in a step, in the order of their numbers.
+// Returns the rows that the ranks read in a step, by row number.
 std::vector<Tokens> step_of(std::vector<std::unique_ptr<DocumentsOrder>>& ranks) {
   std::vector<Tokens> rows;
   for (std::size_t dealt = 0; dealt < 8; dealt += ranks.size()) {
@@ -109,7 +109,7 @@ TEST(DocumentsOrder, WithARoundOfARowARankReadsWhatTheReferenceReads) {
       ASSERT_EQ(step_of(ranks), std::vector<Tokens>(begin, begin + 8)) << world << " " << step;
     }
   }
-  // Where the rounds do not divide a step, its last one has fewer rows.
+  // If the rounds do not divide a step, its last round has fewer rows.
   auto ranks = ranks_of(*shards.set, length, 3, /*quirks=*/true);
   const auto first = step_of(ranks);
   for (std::size_t row = 1; row < 8; ++row) EXPECT_NE(first[row], first[row - 1]);
@@ -133,7 +133,7 @@ TEST(DocumentsOrder, AShardBeginsAtItsFirstDocumentAndItsRestIsDropped) {
 
 TEST(DocumentsOrder, AShardWithoutARoundIsPassedOverWithOneWarning) {
   auto tokens = documents({200, 60, 200});
-  tokens.push_back(Tokens(500, 9));  // no document begins in it
+  tokens.push_back(Tokens(500, 9));  // no document begins here
   const Shards shards(tokens);
   const auto expected = expected_rows({shards.tokens[0], shards.tokens[2]}, 11, 8, 8 * 6);
   auto order = order_of(*shards.set, 10);
@@ -235,7 +235,7 @@ TEST(DocumentsOrder, ReadsTextAsAShardWhoseEndItNeedNotKnow) {
   const auto bos = all.front();
   std::ranges::replace(all, bos, kBos);
   constexpr std::size_t span = 21;
-  ASSERT_GT(all.size(), 2 * 8 * span);  // and so three passes are read here
+  ASSERT_GT(all.size(), 2 * 8 * span);  // so this reads three passes
   const auto expected = expected_rows({all}, span, 8, 3 * (all.size() / span));
 
   const auto fresh = TextCorpus({dir / "a.txt"}, Tokenizer(tokenizer, 512), /*threads=*/1).train();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""data/download_fineweb.py against a server on 127.0.0.1: cuts, ranges, redirects, wrong bytes."""
+"""data/download_fineweb.py with a server on 127.0.0.1: interrupted downloads, ranges, redirects, wrong bytes."""
 
 import hashlib
 import http.server
@@ -21,7 +21,7 @@ FILES = {
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves FILES with ranges; the server's own attributes say what goes wrong."""
+    """Serves FILES with ranges; the server's attributes select faults."""
 
     def do_GET(self):
         server, path = self.server, self.path
@@ -155,7 +155,7 @@ class Download(unittest.TestCase):
         sums = self.data / "mine"
         lines = [f"{hashlib.sha256(body).hexdigest()}  {path.rsplit('/', 1)[1]}\n" for path, body in FILES.items()]
         sums.write_text("".join(lines))
-        self.server.redirect = False  # nothing is announced
+        self.server.redirect = False  # the server sends no checksum
         self.expect(0, "downloaded", self.run_script("--checksums", sums))
         self.expect_all_there()
         sums.write_text(lines[0] + lines[1].replace(lines[1][:8], "00000000"))

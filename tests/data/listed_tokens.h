@@ -1,5 +1,5 @@
 #pragma once
-// A list as a split's tokens, for tests and benchmarks.
+// A token source from a list, for tests and benchmarks.
 #include <algorithm>
 #include <cassert>
 #include <string>

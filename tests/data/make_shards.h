@@ -23,7 +23,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// The real program; `arguments` go through a shell.
+// Runs the real program; the shell parses `arguments`.
 inline Outcome run_without_tokenizer(const TempDir& dir, const std::string& arguments) {
   const std::string command =
       fmt::format("{} {} >{} 2>{}", MAKE_SHARDS, arguments, dir / "stdout", dir / "stderr");
@@ -48,7 +48,7 @@ inline std::string sentence(int index) {
       "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
 }
 
-// The documents of a split, decoded.
+// Returns the decoded documents of a split.
 inline std::vector<std::string> documents(const std::string& dir, const std::string& split,
                                           const Tokenizer& tokenizer = Tokenizer(kModel)) {
   std::vector<Ids> found;
@@ -64,7 +64,7 @@ inline std::vector<std::string> documents(const std::string& dir, const std::str
   return texts;
 }
 
-// A sidecar's entries as the shards are read.
+// Returns a sidecar's entries, read as shards are.
 inline Ids sidecar(const std::string& dir) {
   return all_tokens(dir, std::string(kSidecarSplit), 1 << 16);
 }

@@ -1,4 +1,4 @@
-// CaseOps and byte sidecars, by the real program.
+// CaseOps and byte sidecars, written by the real program.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -49,7 +49,7 @@ TEST(MakeShards, WritesCapitalsAsOperatorsAndGivesThemBack) {
   expect_part(plain.err, "is for CaseOps (expected CASEOPS_ENABLED=1, in make_shards --caseops");
 }
 
-// Those of tests/fixtures/caseops.py, for documents that are read as a whole and in parts.
+// Compares with tests/fixtures/caseops.py, for documents that are read as a whole and in parts.
 TEST(MakeShards, WritesTheBytesOfTextThatEachTokenStandsFor) {
   const TempDir dir;
   const auto told =
@@ -88,7 +88,7 @@ TEST(MakeShards, CountsEveryByteOfALongDocumentInItsPartsAndOfGpt2sPieces) {
                                     .get<std::string>());
   const struct {
     std::string flags, model;
-    std::int64_t lost;  // bytes: the space at the begin
+    std::int64_t lost;  // bytes: the space at the beginning
   } cases[] = {{.flags = "--caseops", .model = kCaseOpsModel, .lost = 1},
                {.flags = "--threads 3", .model = kModel, .lost = 1},
                {.flags = "--own-merges", .model = dir / "vocab.bpe", .lost = 0}};

@@ -20,7 +20,7 @@ using test::run_without_tokenizer;
 using test::TempDir;
 using test::write_file;
 
-// A .npy file as numpy.save writes it.
+// Returns a .npy file as numpy.save writes it.
 std::string npy(const std::string& dtype, const std::string& shape, const std::string& elements,
                 int version = 1, bool fortran_order = false) {
   auto dictionary = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", dtype,
@@ -77,7 +77,7 @@ TEST(MakeShardsFromTokens, TakesNumPysIntegersAndTheEndOfEachFileForValidation) 
   }
 }
 
-// Ids below `limit` without order, as in a text.
+// Ids below `limit` in no order, as in text.
 template <typename T>
 std::vector<T> mixed_ids(int count, std::uint64_t limit) {
   std::mt19937_64 random(7);
@@ -134,7 +134,7 @@ TEST(MakeShardsFromTokens, RefusesRawIdsWhosePatternShowsAnotherWidth) {
     expect_part(outcome.err, "give --dtype " + wrong.meant);
     EXPECT_FALSE(std::filesystem::exists(dir / "out"));
   }
-  // Ids above 16 bits have no place in shards, whatever their type.
+  // Shards cannot store ids above 16 bits, whatever the file's type.
   const auto large = run_without_tokenizer(
       dir, fmt::format("--from-tokens --dtype int64 --out {} {}", dir / "out", dir / "ids.bin"));
   EXPECT_EQ(large.code, 65);

@@ -30,7 +30,7 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
     write_file(dir / fmt::format("{}.txt", i), sentence(i));
     files += " " + (dir / fmt::format("{}.txt", i));
   }
-  for (int i = 0; i < 12000; ++i) long_text += sentence(i) + "\n";  // some 900 KB: cut into parts
+  for (int i = 0; i < 12000; ++i) long_text += sentence(i) + "\n";  // about 900 KB: cut into parts
   write_file(dir / "long.txt", long_text);
   files += " " + (dir / "long.txt");
   for (const char* threads : {"1", "4"}) {
@@ -198,7 +198,7 @@ TEST(MakeShards, LeavesNothingOfADamagedOrCutStream) {
 TEST(MakeShards, SaysOnceWhatTheTokenizerDoesNotKeep) {
   const TempDir dir;
   int i = 0;
-  for (const char* last : {"rights", "lights", "nights"})  // no document twice
+  for (const char* last : {"rights", "lights", "nights"})  // no document occurs twice
     write_file(dir / fmt::format("{}.txt", i++),
                fmt::format("The  licence\n  grants \u2460 of the {}. \n", last));
   const auto arguments =

@@ -1,4 +1,5 @@
-// Figures of numpy 2.4.6: numpy.random.default_rng(seed), one call after the other.
+// The expected values are from numpy 2.4.6: numpy.random.default_rng(seed), one call after the
+// other.
 #include "data/numpy_random.h"
 
 #include <gtest/gtest.h>
@@ -10,16 +11,16 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-// What the calls return, in the order of the test.
+// Results of the calls, in the order of the test.
 struct Drawn {
   std::uint64_t seed;
   std::uint32_t below_128;
   Numbers permutation_of_12;
   std::uint32_t below_2048;
   Numbers permutation_of_9;
-  std::vector<std::size_t> choices;  // of 3 with .5, .3, .2
+  std::vector<std::size_t> choices;  // of 3 with probabilities .5, .3, .2
   double first, second;
-  Numbers below_3e9;                    // where rejection is frequent
+  Numbers below_3e9;                    // rejection is frequent here
   std::uint64_t permutation_of_100000;  // Σ i·p[i]
 };
 
@@ -100,7 +101,7 @@ TEST(NumpyRandom, DrawsNumpysNumbersOfAnySeed) {
   }
 }
 
-// Doubles take whole numbers of 64 bits and leave the kept half where it is.
+// Doubles consume whole 64-bit numbers and leave the stored half unchanged.
 TEST(NumpyRandom, HalvesA64BitNumberTheLowHalfFirst) {
   NumpyRandom halves(0), whole(0);
   const auto first = whole.next64(), second = whole.next64();

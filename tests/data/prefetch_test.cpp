@@ -48,7 +48,7 @@ std::vector<std::uint16_t> tokens_of(const HostBatch& batch) {
   return {batch.buffer.get(), batch.buffer.get() + batch.tokens};
 }
 
-// Tokens and position of `count` rounds, as a consumer sees them.
+// Returns tokens and position of `count` rounds, as a consumer sees them.
 std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> drain(BatchSource& source,
                                                                        int count) {
   std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> seen;
@@ -126,7 +126,7 @@ TEST_F(Prefetch, DestructionNeverHangs) {
   }
 }
 
-// Counts the reads that have begun, and fails at batch `failing`.
+// Counts started reads, and fails at batch `failing`.
 class CountedOrder final : public TokenOrder {
  public:
   CountedOrder(const ShardSet& shards, std::atomic<int>& reads, int failing = -1)
@@ -160,7 +160,7 @@ TEST_F(Prefetch, ReadsWhileTheConsumerWorks) {
                          {.queue = kQueue, .workers = workers});
     for (int had = 1; had <= kBatches; ++had) {
       ahead.next(batch);
-      // The consumer's work, which ends once the queue is full.
+      // Simulates the consumer's work, until the queue is full.
       for (int seen = reads; seen < had + kQueue; seen = reads) reads.wait(seen);
       EXPECT_EQ(reads, had + kQueue);
     }
@@ -184,7 +184,7 @@ TEST_F(Prefetch, AWorkersErrorIsRethrownAtItsBatchUntilARestore) {
       const auto message = test::error_of(ExitCode::io, [&] { source.next(batch); });
       EXPECT_EQ(message, "planted at token 275");
     }
-    // The consumer is behind its last batch, and a restore to the start repeats all batches.
+    // The consumer is past its last batch, and restoring the start repeats all batches.
     EXPECT_EQ(source.state().token_offset, 11 * (kTokens + 1));
     source.restore({});
     EXPECT_EQ(drain(source, 11), before);

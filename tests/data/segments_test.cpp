@@ -18,7 +18,7 @@ std::int64_t longest(Starts starts, std::size_t tokens) {
   return most;
 }
 
-// What the reference implementation finds.
+// The segments of the reference implementation.
 TEST(Segments, BeginAtZeroAtEveryBosAndFromEachOfTheseEveryLimit) {
   const struct {
     Tokens row;
@@ -53,8 +53,8 @@ TEST(Segments, TheirUsualNumberHasRoomForRowsAndTheLimit) {
   EXPECT_EQ(more_segments(300), 384);
 }
 
-// Each number that attention meets costs it a plan, which is kept. Rounded by no more than an
-// eighth beyond the first blocks, since empty segments cost blocks of threads.
+// Attention keeps a plan for each number of segments, and empty segments cost thread blocks. So the
+// number is rounded up, by at most an eighth beyond the first blocks.
 TEST(Segments, AttentionMeetsFewOfTheirNumbers) {
   std::int64_t numbers = 0, last = 0;
   for (std::int64_t segments = 1; segments <= 65536; ++segments) {
@@ -66,7 +66,7 @@ TEST(Segments, AttentionMeetsFewOfTheirNumbers) {
     last = rounded;
   }
   EXPECT_EQ(numbers, 64);
-  // Batches that are captured have room for such a number, and stay as they are.
+  // Captured batches have a capacity of such a number, and stay unchanged.
   for (std::int64_t segments = 64; segments <= 1024; segments += 64)
     EXPECT_EQ(rounded_segments(segments), segments);
 }

@@ -42,7 +42,7 @@ TEST(ShardSet, TakesTheShardsOfItsSplitInTheOrderOfTheirNames) {
   EXPECT_EQ(ShardSet(dir.path() + "/", "train", 100).pattern(), dir / "fineweb_train_*.bin");
 }
 
-// Identities of shards with these tokens; in `changed` one token differs.
+// Returns the identity of shards with these tokens, except that token `changed` differs.
 std::string identity_of(const std::vector<std::int64_t>& sizes, std::int64_t changed = -1) {
   const TempDir dir;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -68,8 +68,8 @@ TEST(ShardSet, ALargeShardIsIdentifiedByASampleOfItsBlocks) {
   const auto identity = identity_of({tokens});
   EXPECT_EQ(identity_of({tokens}), identity);
   EXPECT_NE(identity_of({tokens}, 0), identity);           // in the first block
-  EXPECT_NE(identity_of({tokens}, tokens - 1), identity);  // in the last one
-  EXPECT_EQ(identity_of({tokens}, 20'000), identity);      // between two
+  EXPECT_NE(identity_of({tokens}, tokens - 1), identity);  // in the last block
+  EXPECT_EQ(identity_of({tokens}, 20'000), identity);      // between blocks
 }
 
 TEST(ShardSet, CrossesShardsAndWrapsForEver) {
@@ -121,11 +121,11 @@ TEST(ShardSet, ReadsMoreShardsThanItMayHaveFilesOpenFromManyThreads) {
   setrlimit(RLIMIT_NOFILE, &old);
 }
 
-// The shards that this process has open, by the number in their name.
+// Returns the numbers of the shards that this process has open.
 std::vector<int> open_shards(const std::string& dir) {
   std::vector<int> open;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the listing's own descriptor
+    std::error_code gone;  // for the listing's own descriptor
     const auto file = std::filesystem::read_symlink(entry.path(), gone);
     if (file.parent_path() == dir) open.push_back(std::stoi(file.stem().string().substr(14)));
   }
@@ -143,7 +143,7 @@ TEST(ShardSet, OpensTheNextShardBeforeItIsNeededAndBlamesItOnlyWhenItIs) {
   read_at(shards, 0, 10);
   EXPECT_EQ(open_shards(dir.path()), (std::vector<int>{0, 1}));
   std::filesystem::remove(dir / "fineweb_train_000002.bin");
-  read_at(shards, 100, 10);  // would open the third one
+  read_at(shards, 100, 10);  // would open the third shard
   expect_start(error_of(ExitCode::missing_input, [&] { read_at(shards, 195, 10); }),
                "cannot open " + (dir / "fineweb_train_000002.bin"));
 }

@@ -25,7 +25,7 @@ std::string shard_bytes(const std::vector<Id>& tokens, std::int32_t magic = 2024
          bytes_of(tokens);
 }
 
-// n tokens first, first + 1, …
+// Returns n tokens first, first + 1, …
 inline std::vector<std::uint16_t> counting(int n, int first = 0) {
   std::vector<std::uint16_t> tokens;
   for (int i = 0; i < n; ++i) tokens.push_back(static_cast<std::uint16_t>(first + i));

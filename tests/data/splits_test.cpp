@@ -119,7 +119,7 @@ TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
   const TempDir dir;
   for (const std::string sub : {"b", "b/c", ".git", "empty"})
     std::filesystem::create_directory(dir / sub);
-  write_file(dir / "b.txt", "second");  // '.' is before '/'
+  write_file(dir / "b.txt", "second");  // '.' sorts before '/'
   write_file(dir / "a.jsonl.gz", test::gzip("{\"text\": \"first\"}"));
   write_file(dir / "b/c/d.json.xz", test::xz("[{\"text\": \"fourth\"}]"));
   write_file(dir / "b/a.txt.zst", test::zstd("third"));
@@ -269,7 +269,7 @@ TEST(Splits, RefusesAnIdThatIsNoPieceOfATokenizerWithFewer) {
                  "token id out of range in " + source->path(0) +
                      " at token 48 (expected below 258, the tokenizer's pieces, found 258)");
   }
-  // No text has them either.
+  // No text contains them either.
   const auto synthetic = open_splits(config("synthetic:zipf", dir / "vocab.bpe"), 300);
   tokens.resize(5000);
   synthetic.train->read_at(0, tokens);

@@ -37,7 +37,7 @@ TEST(SyntheticTokens, HaveFrequenciesAfterZipfsLaw) {
     for (int rank = 0; rank < vocab_size; ++rank) {
       const double expected = samples / (rank + 3.0) / sum;
       const double off = counts[static_cast<std::size_t>(rank)] - expected;
-      // Sorting brings neighbours among the rare into order, which only shrinks their sum.
+      // Sorting may swap neighbours among the rare tokens, which can only reduce the sum.
       chi_squared += off * off / expected;
     }
     EXPECT_LT(chi_squared, vocab_size + 4 * std::sqrt(2.0 * vocab_size)) << vocab_size;
@@ -72,7 +72,7 @@ TEST(SyntheticTokens, AreTheSameFromAnyOffsetInAnyCutAndOnAnyThread) {
   EXPECT_EQ(cut, whole);
 }
 
-// Agreement of two independent draws is the sum of the squared shares: about 1 in 50 here.
+// Two independent draws agree with the sum of the squared probabilities: about 1 in 50 here.
 TEST(SyntheticTokens, DifferBySeedAndSplit) {
   const Tokens base = read(SyntheticTokens("train", 512, 7), 0, 10'000);
   for (const auto& other : {SyntheticTokens("val", 512, 7), SyntheticTokens("train", 512, 8),
@@ -110,7 +110,7 @@ TEST(SyntheticDocuments, EachBeginsWithBosAndHasALogNormalLength) {
     logs += std::log(length);
     squares += std::log(length) * std::log(length);
   }
-  // From 42,000 draws; the blocks' ends cut one document in a thousand.
+  // From 42,000 draws; block ends cut one document in a thousand.
   EXPECT_NEAR(sum / n, 957, 20);
   EXPECT_NEAR(logs / n, std::log(500), 0.02);
   EXPECT_NEAR(std::sqrt(squares / n - logs * logs / n / n), 1.14, 0.02);

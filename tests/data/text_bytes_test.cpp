@@ -112,7 +112,7 @@ TEST_F(SidecarTest, CountsTheTargetsOfABatch) {
   EXPECT_EQ(batch.text_bytes, 9);
 }
 
-// Gives one place of several spans.
+// Returns one place that consists of several spans.
 class SpansOrder final : public TokenOrder {
  public:
   SpansOrder(const TokenSource& source, Place place)
@@ -135,7 +135,7 @@ std::int64_t target_bytes(const TokenSource& source, const TextBytes& bytes, con
   return batch.text_bytes;
 }
 
-// A span's last token is followed by the next one's first.
+// A span's last token is followed by the next span's first.
 TEST_F(SidecarTest, CountsTheTargetsOfSeveralSpans) {
   const auto splits = open();
   std::vector<std::uint16_t> counts(5);
@@ -166,7 +166,7 @@ TEST(TokenizerBytes, OfSeveralSpansAreThoseOfTheirTokensBehindEachOther) {
   EXPECT_EQ(target_bytes(shards, bytes, place), count_bytes(*bytes.table, joined));
 }
 
-// Which of many U+E004 escape the others, the first of them says.
+// In a run of U+E004, the first one determines which of them are escapes.
 TEST(CaseOpsBytes, DoNotDependOnWhereABatchBegins) {
   const Tokenizer tokenizer(fixtures + "data_caseops.model", 0, /*caseops=*/true);
   std::string text = "A";

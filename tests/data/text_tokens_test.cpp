@@ -47,7 +47,7 @@ std::string jsonl(int documents) {
   return lines;
 }
 
-// A document that is tokenised in parts.
+// A document that is tokenized in parts.
 std::string long_document() {
   std::string text;
   for (int i = 0; i < 400; ++i) text += sentence(i) + "\n";
@@ -64,7 +64,7 @@ Tokens all(const TokenSource& source) {
   return read(source, 0, source.tokens(0));
 }
 
-// What make_shards makes of the files, with its defaults but the separator.
+// Returns what make_shards writes for the files, with its defaults except the separator.
 std::pair<Tokens, Tokens> from_shards(const Files& files) {
   const TempDir dir;
   ShardingOptions options;
@@ -203,7 +203,7 @@ TEST(TextCorpus, GivesEarlyTokensBeforeTheTextHasEnded) {
   std::atomic<bool> may_end = false;
   std::thread writer([&] {
     std::ofstream pipe(dir / "pipe.txt");
-    pipe << txt(11'000) << std::flush;  // some 900 KB: more than one thread reads ahead
+    pipe << txt(11'000) << std::flush;  // about 900 KB: more than one thread reads ahead
     may_end.wait(false);
     pipe << txt(1);
   });
@@ -217,7 +217,7 @@ TEST(TextCorpus, GivesEarlyTokensBeforeTheTextHasEnded) {
   writer.join();
 }
 
-// A text without an end, written as long as somebody reads it.
+// An endless text, written as long as it is read.
 class EndlessText {
  public:
   explicit EndlessText(const std::string& path) {
@@ -250,7 +250,7 @@ TEST(TextCorpus, StopsWhenItsLastOwnerGoesThoughItsTextHasNoEnd) {
   reader.join();
 }
 
-// Corpora that stand for the processes of a host, in the order in which they ask.
+// Corpora of the processes of a host, in the order in which they ask.
 class Host {
  public:
   OncePerHost once() {
@@ -266,7 +266,7 @@ class Host {
 
 TEST(TextCorpus, IsReadOnceForAllOfAHost) {
   const TempDir dir;
-  // What is read from a pipe is gone: who read some of it as well would spoil the other's.
+  // A pipe can be read only once: a second reader would take part of the first one's text.
   ASSERT_EQ(::mkfifo((dir / "pipe.txt").c_str(), 0600), 0);
   write_file(dir / "a.txt", txt(5000));
   const TextCorpus alone({dir / "a.txt"}, Tokenizer(model, 512), 1);

@@ -18,7 +18,7 @@ using test::stream_order;
 using test::strided_order;
 using test::Tokens;
 
-// As the reference implementation's loader: a step is the next M * (L + 1) tokens.
+// As in the reference implementation's loader: a step is the next M * (L + 1) tokens.
 std::vector<Tokens> stream_micro_batches(const Tokens& all, std::size_t span, std::size_t count) {
   std::vector<Tokens> batches;
   std::size_t at = 0;
@@ -84,7 +84,7 @@ TEST(StreamOrder, OtherSizesGoOnBehindTheLastStep) {
   std::size_t at = 0;
   for (const std::size_t length : {11, 5, 9, 11, 1}) {
     order.resize(static_cast<std::int64_t>(length));
-    EXPECT_EQ(order.span_tokens(), 12);  // what buffers must hold
+    EXPECT_EQ(order.span_tokens(), 12);  // the required buffer size
     for (int i = 0; i < 2 * 4; ++i) {
       Tokens expected;
       for (std::size_t k = 0; k <= length; ++k) {
@@ -224,7 +224,7 @@ TEST(StridedOrder, OtherSizesGoOnWhereRankZeroIsWithoutReadingATokenTwiceOrLeavi
               << length << " on " << world << " ranks, round " << round;
           at += length;
         }
-        // The first round is repeated, at the beginning only.
+        // The first round is repeated at the beginning only.
         if (length == 8 && round == 0) at = 0;
       }
     }

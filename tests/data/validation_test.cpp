@@ -13,7 +13,7 @@ using test::next_of;
 using test::strided_order;
 using test::Tokens;
 
-// Rows of 3 sequences of 8: 4 of them, the last one of 2.
+// Four rows of up to 3 sequences of 8; the last row has 2.
 TEST(PlanRows, AreTheSameOnAnyNumberOfRanksAndCoverTheSplitOnce) {
   const auto whole = plan_rows(88, 8, 3, 0, 1, /*quirks=*/false).places;
   ASSERT_EQ(whole.size(), 4U);
@@ -64,7 +64,7 @@ TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
   error_of(ExitCode::bad_data, [&] { predictions({.train = 16, .eval = 16, .limit = 15}); });
 }
 
-// Every sequence once, for any number of ranks, also with uneven shares.
+// Each sequence once, for any number of ranks, also if they get different numbers.
 TEST(ValidationPlan, EverySequenceIsScoredByOneRank) {
   for (int world = 1; world <= 8; ++world) {
     std::int64_t next = 0;

@@ -1,4 +1,4 @@
-// Several forms of one work, captured on a GPU; skipped without one.
+// Tests several variants of one work, captured on a GPU; skipped without one.
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -23,13 +23,13 @@ class CapturedGraphGpu : public ::testing::Test {
     weight = at::randn({kColumns, kColumns}, at::kCUDA) / 16;
     result = at::zeros({kRows}, at::kCUDA);
   }
-  // What is left would count in other tests of this process.
+  // Frees memory that would count in other tests of this process.
   void TearDown() override {
     if (IsSkipped()) return;
     at::cuda::clearCublasWorkspaces();
     allocator::emptyCache();
   }
-  // Form n has n + 1 layers; what the first part leaves are all of their outputs.
+  // Variant n has n + 1 layers; the first part returns the outputs of all of them.
   CapturedGraph make(bool graphs) {
     return {"the work",
             {[this] {

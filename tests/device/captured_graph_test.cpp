@@ -7,7 +7,7 @@
 namespace tg {
 namespace {
 
-// What `work` writes to standard error.
+// Returns what `work` writes to standard error.
 std::string warnings_of(const std::function<void()>& work) {
   testing::internal::CaptureStderr();
   work();
@@ -25,7 +25,7 @@ class CapturedGraphTest : public testing::Test {
       work.run(1);
     }
   }
-  // In order each time, also after invalidate().
+  // Expects all parts to run in order each time, also after invalidate().
   void expect_every_part_each_time(CapturedGraph work) {
     run(work, 3);
     EXPECT_EQ(ran, "ababab");
@@ -55,7 +55,7 @@ TEST_F(CapturedGraphTest, EveryFormRunsEachTime) {
   EXPECT_EQ(work.captures(), 0);
 }
 
-// Capture fails without a GPU, and with one on the default stream, which is current here.
+// Capture fails without a GPU, and also with one, because the default stream is current here.
 TEST_F(CapturedGraphTest, WorkThatCannotBeCapturedRunsEagerlyAfterOneWarning) {
   auto work = make(at::kCUDA, true);
   EXPECT_EQ(warnings_of([&] { run(work, 1); }), "");
@@ -70,7 +70,7 @@ TEST_F(CapturedGraphTest, WorkThatCannotBeCapturedRunsEagerlyAfterOneWarning) {
               run(work, 1);
               work.invalidate();
               run(work, 2);
-              work.select(1);  // another form does not try again
+              work.select(1);  // another variant does not try again
               run(work, 2);
             }),
             "");

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kFixed = 1000, kRow = 100;
 
-// A pass whose memory is linear in its rows, on a device of `usable` bytes.
+// A pass whose memory is linear in its rows, on a device with `usable` bytes.
 class LinearPass {
  public:
   explicit LinearPass(std::int64_t usable, std::int64_t jump_at = 1 << 20, std::int64_t chunk = 0)
@@ -42,14 +42,14 @@ TEST(FitRows, EverythingFitsInAmpleMemory) {
   EXPECT_EQ(LinearPass(1 << 20).largest_of({1}), 1);
 }
 
-// What two small passes promise is proved, and given up where it does not hold.
+// The extrapolation from two small passes is verified, and corrected if it does not hold.
 TEST(FitRows, APassThatTakesMoreThanExpectedGoesDownToOneThatFits) {
   LinearPass pass(kFixed + 16 * kRow, /*jump_at=*/8);
   EXPECT_EQ(pass.largest_of(divisors(48)), 6);
   EXPECT_EQ(pass.tried, (Rows{1, 2, 16, 12, 8, 6}));
 }
 
-// Up to four rows take more each, as the logits of a head that is computed in chunks.
+// The first four rows need more memory each, like the logits of a head that is computed in chunks.
 TEST(FitRows, APassThatTakesLessThanTheSmallestPromiseIsFound) {
   LinearPass pass(kFixed + 24 * kRow + 12 * kRow, /*jump_at=*/1 << 20, /*chunk=*/4);
   EXPECT_EQ(pass.largest_of(divisors(48)), 24);

@@ -1,4 +1,4 @@
-// Capture and replay on a GPU; skipped without one.
+// Tests capture and replay on a GPU; skipped without one.
 #include "device/gpu.h"
 
 #include <ATen/ATen.h>
@@ -36,8 +36,8 @@ class GpuGraphsGpu : public ::testing::Test {
   static c10::cuda::CUDAStream side_stream() {
     return c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
   }
-  // The address of a tensor that another stream has used. The allocator reuses it only if it is not
-  // in capture mode.
+  // Returns the address of a tensor that another stream has used. The allocator reuses the address
+  // only if it is not in capture mode.
   static const void* address_across_streams() {
     const auto tensor = at::empty({kLarge}, at::kCUDA);
     tensor.record_stream(side_stream());
@@ -49,8 +49,8 @@ class GpuGraphsGpu : public ::testing::Test {
     return getDeviceStats(0).reserved_bytes[0].current;
   }
 
-  // A failed capture has no effect on later work, neither on its own nor beside other graphs, whose
-  // memory pool it would share.
+  // Expects a failed capture to have no effect on later work, neither alone nor among other graphs,
+  // whose memory pool it would share.
   void expect_obstacle_without_trace(const std::function<void()>& part, const char* reason) {
     const auto reserved_before = reserved();
     GpuGraphs other, failed;
@@ -84,7 +84,7 @@ TEST_F(GpuGraphsGpu, PartsRunAtReplayAndPassTensorsOn) {
   GpuGraphs graphs;
   EXPECT_FALSE(graphs.captured());
   ASSERT_EQ(capture(graphs), "");
-  EXPECT_EQ(total(), 0);  // captured, not run
+  EXPECT_EQ(total(), 0);  // captured, but not run
   for (int times = 1; times <= 3; ++times) {
     a.fill_(times);
     graphs.replay(0);

@@ -1,4 +1,4 @@
-// Limits and trials of a GPU's memory; skipped without one.
+// Tests limits and trials of a GPU's memory; skipped without one.
 #include "device/gpu.h"
 
 #include <ATen/ATen.h>
@@ -29,7 +29,7 @@ class OnGpu : public ::testing::Test {
   void SetUp() override {
     if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
     use_gpu(0);
-    bytes(1);  // the context
+    bytes(1);  // creates the context
   }
 };
 
@@ -92,7 +92,7 @@ class FailedGpuDeathTest : public OnGpu {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     OnGpu::SetUp();
   }
-  // The GPU fails in the pass that tells whether two rows fit, and with it the trial of its memory.
+  // The GPU fails in the pass that tests whether two rows fit, and thereby fails the memory trial.
   static void measure(const std::function<void()>& after_failing) {
     const auto pass = [&](std::int64_t rows) {
       if (rows == 1) return;

@@ -8,8 +8,8 @@
 
 #include "device/launch.h"
 
-// Pushes what a function must preserve, leaves the stack pointer in *from and goes on where `to`
-// was left (System V ABI).
+// Pushes the callee-saved registers, stores the stack pointer in *from and continues where `to` was
+// stored (System V ABI).
 extern "C" void emulation_switch(void** from, void* to);
 asm(R"(
 .text
@@ -44,18 +44,18 @@ constexpr std::size_t kWarp = 32, kStackBytes = 64 << 10, kMaxThreads = 2048;
 
 struct Fiber {
   enum State { ready, at_warp, at_block, done };
-  void* stack = nullptr;  // where it was left
+  void* stack = nullptr;  // the saved stack pointer
   uint3 index{}, block{};
-  unsigned char* shared = nullptr;  // its block's dynamic_shared
+  unsigned char* shared = nullptr;  // the block's dynamic_shared
   State state = ready;
   unsigned exchanges = 0;
 };
 std::vector<Fiber> fibers;
-std::size_t running;  // of the fibers
-void* scheduler;      // its stack
+std::size_t running;  // index of the running fiber
+void* scheduler;      // the scheduler's stack pointer
 const std::function<void()>* thread_work;
-// Exchanges alternate between two buffers: a lane may bring a value for the next while others still
-// read.
+// Two buffers, used alternately: a lane may write its value for the next exchange while others
+// still read.
 std::uint32_t brought[kMaxThreads / kWarp][2][kWarp];
 
 void leave(Fiber::State state) {
@@ -73,13 +73,13 @@ void* fresh_stack(std::size_t thread) {
   static std::vector<std::uint64_t> memory(kMaxThreads * kStackBytes / sizeof(std::uint64_t));
   auto* const end = memory.data() + (thread + 1) * kStackBytes / sizeof(std::uint64_t);
   auto* top = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(end) & ~63ULL);
-  *--top = 0;  // a return address, and with it the alignment that a called function finds
+  *--top = 0;  // a return address, which also gives a called function the required alignment
   *--top = reinterpret_cast<std::uint64_t>(&run_thread);
   for (int preserved = 0; preserved < 6; ++preserved) *--top = 0;
   return top;
 }
 
-// Lets the threads [begin, end) go on if all of them wait in `state`.
+// Makes the threads [begin, end) ready if all of them wait in `state`.
 bool release(std::size_t begin, std::size_t end, Fiber::State state) {
   std::size_t waiting = 0, done = 0;
   for (auto i = begin; i < end; ++i) {
@@ -93,8 +93,9 @@ bool release(std::size_t begin, std::size_t end, Fiber::State state) {
   return true;
 }
 
-// EMULATION_SLOW_WARPS=SEED: one warp of each block, drawn anew for each launch, goes on in one of
-// up to 100 rounds, in all of which the others do, so that what only a slow warp breaks is found.
+// EMULATION_SLOW_WARPS=SEED makes one warp of each block, drawn anew for each launch, run in one of
+// up to 100 scheduler rounds, while all others run in every round. This finds errors that only a
+// slow warp causes.
 class SlowWarps {
  public:
   void draw(std::size_t blocks, std::size_t warps_of_block) {
@@ -121,7 +122,7 @@ class SlowWarps {
 };
 SlowWarps slow_warps;
 
-// Whether a thread was ready.
+// Returns whether a thread was ready.
 bool run_ready_threads() {
   bool any = false;
   slow_warps.begin_round();
@@ -197,7 +198,7 @@ void run_threads(int first, int count, const std::function<void()>& work, unsign
 
 namespace tg::cuda {
 
-// Few blocks, so that a grid holds less than most tests have.
+// Few blocks, so that a grid is smaller than most tests' work.
 int blocks_for(std::int64_t wanted, int per_sm) {
   constexpr std::int64_t kMultiprocessors = 3;
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, kMultiprocessors * per_sm));

@@ -1,9 +1,9 @@
 #pragma once
-// CUDA device code on the CPU, for tests: included before each kernel file, which translate.py has
-// made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier,
-// an mbarrier or a warp's collective. Blocks run one after the other, except in a cooperative
-// launch in turns. What is emulated is what the kernels use: indices, shared memory, barriers,
-// full-warp collectives and arithmetic, not memory ordering.
+// Runs CUDA device code on the CPU, for tests; included before each kernel file, which translate.py
+// has converted to C++. The threads of a block are fibers of one thread, which run until they wait
+// at a barrier, an mbarrier or a warp collective. Blocks run one after the other, in cooperative
+// launches concurrently. Emulates what the kernels use: indices, shared memory, barriers, full-warp
+// collectives and arithmetic, but not memory ordering.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -27,15 +27,14 @@
 
 namespace emulation {
 
-// State of the running thread.
+// Indices of the running thread.
 extern uint3 thread_index, block_index;
 extern dim3 block_dim, grid_dim;
 constexpr std::size_t kSharedBytes = 256 << 10;
 extern unsigned char* dynamic_shared;
 
-// Runs `work` as `count` threads of a block of block_dim, from number `first` on, or of each of
-// `blocks` at once, from block_index on. Aborts, with a line that says why, where they wait for
-// each other for ever.
+// Runs `work` as `count` threads of a block of block_dim, from thread `first` on, in each of
+// `blocks` concurrent blocks from block_index on. Aborts with a message on a deadlock.
 void run_threads(int first, int count, const std::function<void()>& work, unsigned blocks = 1);
 template <class Kernel, class... Args>
 void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
@@ -54,10 +53,10 @@ void launch_together(Kernel kernel, unsigned blocks, unsigned threads, Args... a
 }
 
 void wait_for_block();
-// Lets the other threads go on first.
+// Lets other threads run first.
 void yield();
-// Waits for all lanes of the warp → the bits that lane `from` brought. `from` may depend on the
-// lane.
+// Waits for all lanes of the warp and returns the bits of lane `from`, which may differ between
+// lanes.
 std::uint32_t exchange(std::uint32_t bits, unsigned from);
 unsigned lane();
 template <class T>
@@ -78,7 +77,7 @@ T shuffle(T value, unsigned from) {
 #define blockDim (emulation::block_dim)
 #define gridDim (emulation::grid_dim)
 
-// Masks name all lanes wherever the kernels use one.
+// The kernels use only masks that name all lanes.
 inline void __syncthreads() {
   emulation::wait_for_block();
 }
@@ -134,7 +133,7 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
 inline float __fdividef(float a, float b) {
   return a / b;
 }
-// Rounded by itself, where the compiler would join it to an FMA.
+// Rounded separately, although the compiler would contract it to an FMA.
 inline float __fmul_rn(float a, float b) {
   float product = a * b;
   asm("" : "+x"(product));
@@ -158,7 +157,8 @@ inline float min_or_nan_of(float a, float b) {
 using std::max;
 using std::min;
 
-// What launchers ask of the runtime: a GPU with a block on each multiprocessor, as Hopper's else.
+// The runtime functions that launchers call: a GPU with one block per multiprocessor, otherwise
+// like Hopper.
 template <class Kernel>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int, std::size_t) {
   *blocks = 1;

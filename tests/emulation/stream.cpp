@@ -1,4 +1,4 @@
-// In place of device/stream: kernels take tensors on the CPU.
+// Replaces device/stream: kernels get tensors on the CPU.
 #include "device/stream.h"
 
 namespace tg {

@@ -1,16 +1,15 @@
 """usage: translate.py SRC OUT
 
-Kernel files as C++ for tests/emulation/device.h: SRC's .cu and .cuh files to OUT, under the same names
-but for a .cpp at a kernel file's end. What C++ does not have is written otherwise: launches, dynamic
-shared memory and instructions of PTX. The Hopper GEMM and the wrappers of PTX are left out
-(HOPPER_GEMM): others stand here in their place.
+Translates kernel files to C++ for tests/emulation/device.h: writes SRC's .cu and .cuh files to OUT under the same names,
+with .cpp appended for .cu. Replaces CUDA constructs: launches, dynamic shared memory and PTX instructions. Skips the
+Hopper GEMM and the PTX wrappers (HOPPER_GEMM), which have replacements in this folder.
 """
 
 import pathlib
 import re
 import sys
 
-# Instructions, as device.h has them.
+# PTX instructions and their replacements in device.h.
 PTX = {
     r'asm("max.NaN.f32 %0, %0, %1;" : "+f"(amax) : "f"(fabsf(value)));': "amax = max_or_nan(amax, fabsf(value));",
     r'asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));': "y = min_or_nan_of(a, b);",
@@ -24,7 +23,7 @@ HOPPER_GEMM = ("gemm.cuh", "gemm_launch.cuh", "ptx.cuh")
 
 
 def arguments(text):
-    """Splits at the commas outside of brackets."""
+    """Splits at commas outside of brackets."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "(<{") - (character in ")>}")
@@ -36,7 +35,7 @@ def arguments(text):
 
 
 def kernel_before(text, end):
-    """Where the expression begins that ends at `end`: a name, its template arguments, a member."""
+    """Returns where the expression that ends at `end` begins: a name, its template arguments, a member."""
     begin, depth = end, 0
     while True:
         character = text[begin - 1]
@@ -47,7 +46,7 @@ def kernel_before(text, end):
 
 
 def without_launches(text):
-    """kernel<<<grid, block, shared, stream>>>(args) → emulation::launch(kernel, grid, block, args)."""
+    """Replaces kernel<<<grid, block, shared, stream>>>(args) by emulation::launch(kernel, grid, block, args)."""
     while LAUNCH in text:
         at = text.index(LAUNCH)
         name_end = len(text[:at].rstrip())

@@ -1,5 +1,5 @@
-// Base training, against what a plain loop with autograd gives. In fp64, so that another order of
-// summation is 1e-15.
+// Compares base training with a plain loop with autograd, in fp64, where another order of summation
+// changes 1e-15.
 #include "eval/base_training.h"
 
 #include <cmath>
@@ -15,8 +15,8 @@ namespace {
 constexpr int kVocab = 40;
 constexpr std::int64_t kLength = 8, kTokens = 110, kBos = 1;
 
-// Chunks of 32, 32, 32 and 13 predictions, of which the last is not trained on: four sequences
-// each, three at a time and one.
+// Chunks of 32, 32, 32 and 13 predictions, the last of which is not trained on: four sequences
+// each, in steps of three and one.
 BaseTrainingOptions options_of(bool segments) {
   BaseTrainingOptions options{.seq_len = kLength, .bos_id = kBos};
   options.config.global_ttt_lr = 0.3;
@@ -42,7 +42,7 @@ std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOp
   return values;
 }
 
-// → the weights of each rank.
+// Returns the weights of each rank.
 std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& tokens,
                                                 const BaseTrainingOptions& options,
                                                 const ModelConfig& config = test::two_layers()) {
@@ -54,7 +54,7 @@ std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& t
   return values;
 }
 
-// Segments of rows [B, T]: begin at every BOS and, counted from it, every kLength tokens.
+// Segments of rows [B, T]: they begin at every BOS and every kLength tokens after it.
 std::optional<Documents> segments_of(const at::Tensor& inputs_bt) {
   const auto ids = test::values_of(inputs_bt);
   auto starts = at::zeros(inputs_bt.sizes(), at::kBool);
@@ -117,9 +117,9 @@ TEST(TrainBase, TakesSequencesInRowsOfSegmentsOrEachARowWithSgdAndClipping) {
   }
 }
 
-// Four sequences a chunk, three and one a step: of three a rank has none, one, two or all, and of
-// five some have none of any. Segments begin at BOS and go over the sequences' ends; smear, bigrams
-// and gates see tokens of the segment before.
+// Four sequences per chunk, three and one per step: of three ranks one has none, one, two or all of
+// them, and of five ranks some have none in any step. Segments begin at BOS and span sequences;
+// smear, bigrams and gates see tokens of the previous segment.
 TEST(TrainBase, EndsWithTheWeightsOfOneRankOnAnyNumberOfRanks) {
   const auto tokens = test::random_tokens(kTokens, kVocab, 3);
   Communicator alone;
@@ -140,8 +140,8 @@ TEST(TrainBase, EndsWithTheWeightsOfOneRankOnAnyNumberOfRanks) {
   }
 }
 
-// As in the script: of four sequences two ranks have two each, with batches of three one step where
-// one rank takes two.
+// As in the script: of four sequences two ranks have two each, so that with batches of three they
+// need one step where one rank needs two.
 TEST(TrainBase, WithTheScriptsQuirksEachRankHasBatchesOfItsOwn) {
   const auto tokens = test::random_tokens(kTokens, kVocab, 3);
   auto options = options_of(/*segments=*/false);
@@ -160,7 +160,7 @@ TEST(TrainBase, WithTheScriptsQuirksEachRankHasBatchesOfItsOwn) {
   EXPECT_GT(apart, 1e-3);
 }
 
-// One chunk is the last one.
+// A single chunk is the last one.
 TEST(TrainBase, ChangesNothingWithoutTokensOrAWholeChunkBeforeTheLast) {
   const TestModel fresh;
   Communicator alone;

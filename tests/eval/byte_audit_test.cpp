@@ -25,7 +25,7 @@ class ByteAuditTest : public testing::Test {
     }
     return ids;
   }
-  // Counts of the documents that begin within the first `predictions` + 1 tokens.
+  // Counts the documents that begin within the first `predictions` + 1 tokens.
   ByteAudit audit(const Documents& documents, std::int64_t predictions = 1000) {
     return audit_bytes(ListedTokens(encode(tokenizer, documents)), predictions, tokenizer,
                        {.table = table});
@@ -108,7 +108,7 @@ TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {
   for (auto& bytes : table.base_bytes) ++bytes;
   const auto found = audit({"The licence.", "left out"});
   EXPECT_EQ(found.text, 12);
-  EXPECT_EQ(found.counted, 12 + found.tokens + 1);  // with the BOS that ends the document
+  EXPECT_EQ(found.counted, 12 + found.tokens + 1);  // includes the BOS that ends the document
   EXPECT_EQ(found.differ, 1);
 }
 

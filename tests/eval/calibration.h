@@ -1,5 +1,5 @@
 #pragma once
-// Chosen rows to calibrate on.
+// Calibration on chosen rows.
 #include <fmt/format.h>
 
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace tg::test {
 
-// A shard of each row of tokens [rows, T + 1], so that each has one window, the row's first T.
+// Writes one shard per row of tokens [rows, T + 1], so that each shard has one window, the row's
+// first T tokens.
 class Rows {
  public:
   Rows(const at::Tensor& tokens, int vocab_size) : length_(tokens.size(1) - 1) {

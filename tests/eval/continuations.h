@@ -1,5 +1,5 @@
 #pragma once
-// Continuations, and what a model says of each alone: what the tests on a CPU and on a GPU share.
+// Continuations, and a model's scores for each by itself; shared by the CPU and GPU tests.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace tg::test {
 
-// Continuations of 1 to `longest` tokens in all, of which none to all but the first are scored.
+// Continuations of 1 to `longest` tokens, of which the last 0 or more are scored, but never the
+// first.
 inline std::vector<Continuation> random_continuations(int count, std::int64_t longest, int vocab,
                                                       unsigned seed) {
   std::mt19937 random(seed);
@@ -23,8 +24,8 @@ inline std::vector<Continuation> random_continuations(int count, std::int64_t lo
   return rows;
 }
 
-// nll [T] of each token behind the first, by the pass that validation makes; the row is filled up
-// with zeros to `length` tokens.
+// Returns the nll [T] of each token after the first, from validation's forward pass; the row is
+// padded with zeros to `length` tokens.
 inline at::Tensor losses_alone(const Gpt& model, const std::vector<std::uint16_t>& ids,
                                std::int64_t length, at::Device device) {
   const auto count = std::ssize(ids) - 1;

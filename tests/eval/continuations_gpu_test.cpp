@@ -1,5 +1,5 @@
 // On a GPU, in bf16 with own kernels: a padded batch of continuations has the log-probabilities
-// that validation's pass gives each row alone. Skipped where there is no GPU.
+// that validation's forward pass gives each row by itself. Skipped without a GPU.
 #include "tests/eval/continuations.h"
 #include "tests/eval/small_record.h"
 #include "tests/model/spec.h"
@@ -8,7 +8,7 @@
 namespace tg {
 namespace {
 
-constexpr int kVocab = 304;  // of which 300 are pieces
+constexpr int kVocab = 304;  // 300 of them are pieces
 
 class ContinuationsGpu : public test::OnGpu<> {};
 
@@ -26,7 +26,7 @@ TEST_F(ContinuationsGpu, HaveTheLogProbabilityThatEachHasAlone) {
     if (count == 0) continue;
     const auto losses = test::losses_alone(model, rows[i].ids, 256, at::kCUDA);
     const auto sum = losses.narrow(0, losses.size(0) - count, count).sum();
-    // bf16: an nll of about 6 moves by some 2^-8 of itself where GEMMs sum in another order.
+    // bf16: an nll of about 6 changes by about 2^-8 relative if GEMMs sum in another order.
     EXPECT_NEAR(scores[i].log_probability, -test::values_of(sum.unsqueeze(0))[0],
                 0.03 * static_cast<double>(count) + 0.03)
         << i;

@@ -25,7 +25,7 @@ double last_sum(const at::Tensor& losses, std::int64_t count) {
   return -test::values_of(losses.narrow(0, losses.size(0) - count, count).sum().unsqueeze(0))[0];
 }
 
-// The piece of least loss after `ids`.
+// Returns the most likely piece after `ids`.
 std::uint16_t likeliest(const Gpt& model, const std::vector<std::uint16_t>& ids) {
   const auto length = std::ssize(ids);
   const std::vector<std::int64_t> wide(ids.begin(), ids.end());
@@ -63,7 +63,7 @@ TEST(Continuations, HaveTheLogProbabilityThatEachHasAlone) {
   }
 }
 
-// A row is one document: nothing of it is hidden where BOS begins it.
+// A row is one document: a BOS at its beginning hides nothing of it.
 TEST(Continuations, BehindBosScoreAsADocumentDoes) {
   const TestModel model(test::tiny_record());
   constexpr std::uint16_t kBos = 1;
@@ -87,7 +87,7 @@ TEST(Continuations, AreGreedyWhereEveryTokenIsTheLikeliestPiece) {
   const TestModel model(test::tiny_speedrun());
   auto rows = random_continuations(60, 6, kVocab, 2);
   int greedy = 0;
-  // Rows that go on as the model would, some of whose tokens then change.
+  // Rows that follow the model's predictions, with some tokens changed.
   for (std::size_t i = 0; i < rows.size(); ++i) {
     auto& row = rows[i];
     row.scored = 1 + static_cast<std::int64_t>(i % 3);
@@ -117,7 +117,7 @@ TEST(Continuations, LoseTheBeginningOfAContextThatIsTooLong) {
   }
 }
 
-// Its base grows with rows beyond 1,024 tokens.
+// RoPE's base grows for rows longer than 1,024 tokens.
 TEST(Continuations, AreRotatedAsInRowsOfTheWholeContext) {
   const TestModel model(test::tiny_record());
   const auto rows = random_continuations(10, 40, kVocab, 4);

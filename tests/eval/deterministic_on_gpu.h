@@ -7,8 +7,8 @@
 
 namespace tg::test {
 
-// Tests of whole passes on GPU 0 that expect equal bits: with deterministic algorithms, which
-// cuBLAS learns of when it begins. Skipped where there is no GPU.
+// Fixture for tests on GPU 0 that expect equal bits: uses deterministic algorithms, which cuBLAS
+// must know when it is initialized. Skipped without a GPU.
 class DeterministicOnGpu : public OnGpu<> {
  protected:
   void SetUp() override {

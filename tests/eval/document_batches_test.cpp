@@ -38,7 +38,7 @@ TEST(DocumentsToScore, AreAShareRoundedAndAtLeastOne) {
   EXPECT_EQ(documents_to_score(0, 0.5), 0);
 }
 
-// The reference case: its documents in the split's order, and what the script made of them.
+// The reference case: its documents in the split's order, and the script's batches.
 const Documents kReference{
     {0, 188},     {187, 97},    {283, 1291},  {1573, 5},    {1577, 54},   {1630, 413}, {2042, 393},
     {2434, 281},  {2714, 164},  {2877, 252},  {3128, 43},   {3170, 131},  {3300, 318}, {3617, 394},
@@ -66,7 +66,7 @@ TEST(BatchByLength, TakesTheBatchesOfTheReferenceLongestFirst) {
     EXPECT_EQ(lengths_of(batches[i].documents), expected[i]);
     EXPECT_EQ(batches[i].index, 9 - static_cast<std::int64_t>(i));
   }
-  // Those of one length in the split's order.
+  // Documents of equal length keep the split's order.
   EXPECT_EQ(batches[5].documents[2].start, 4703);
   EXPECT_EQ(batches[5].documents[4].start, 10839);
 }
@@ -110,7 +110,7 @@ TEST(Phases, OfTheRecordHaveItsBoundaries) {
 TEST(Phases, AreNoneWithoutPrefixDocumentsAndAtMostOneAfterABatch) {
   EXPECT_TRUE(phase_boundaries(0, 3).empty());
   const auto batches = batch_by_length({{0, 9}, {8, 3}, {10, 3}, {12, 3}}, 3);
-  ASSERT_EQ(batches.size(), 2U);  // of 1 and 3 documents
+  ASSERT_EQ(batches.size(), 2U);  // batches of 1 and 3 documents
   const auto boundaries = phase_boundaries(1, 3);
   EXPECT_EQ(boundaries, (std::vector<std::int64_t>{0, 0, 1}));
   const auto phases = plan_phases(batches, boundaries);

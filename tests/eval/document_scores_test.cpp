@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kBos = 1;
 
-// Two documents and the beginning of a third, behind the end of one whose BOS is before the split.
+// Two documents and the beginning of a third, after the end of a document whose BOS is before the
+// split.
 const std::vector<std::uint16_t> kTokens{5, 6, kBos, 7, 8, kBos, kBos, 9, 10};
 
 SplitTokens split_of(const test::ListedTokens& source) {

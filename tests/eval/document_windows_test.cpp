@@ -19,14 +19,14 @@ Rows rows_of(std::int64_t predictions) {
 TEST(DocumentWindows, AreThoseOfItsChunksButThatTheFirstOnesAreOne) {
   EXPECT_EQ(rows_of(5), (Rows{{100, 5, 0}}));
   EXPECT_EQ(rows_of(20), (Rows{{100, 20, 0}}));
-  // Chunks that end at 8 and 16, then at 21: of the last 20 tokens.
+  // Chunks that end at 8 and 16, then at 21; each window has at most 20 tokens.
   EXPECT_EQ(rows_of(21), (Rows{{100, 16, 0}, {101, 20, 15}}));
   EXPECT_EQ(rows_of(35), (Rows{{100, 16, 0}, {104, 20, 12}, {112, 20, 12}, {115, 20, 17}}));
 }
 
 class DocumentWindowsOf : public testing::TestWithParam<RopeStretch> {};
 
-// With a rate of 0 nothing learns; the weights are fp64's.
+// With a learning rate of 0 nothing is learned; the weights are fp64.
 TEST_P(DocumentWindowsOf, HaveTheScoreOfTestTimeTrainingWithoutLearning) {
   auto options = test::options_of();
   options.config.ttt_lora_lr = 0;
@@ -49,7 +49,7 @@ TEST_P(DocumentWindowsOf, HaveTheScoreOfTestTimeTrainingWithoutLearning) {
   });
 }
 
-// Documents of one row score as in the rows that the model was trained on, whatever their length.
+// Documents that fit in one row have the score of rows as in training, whatever their length.
 TEST(DocumentWindows, HaveTheContextOfTraining) {
   const auto tokens = test::documents_of({15, 19, 12});
   auto options = test::options_of();
@@ -59,10 +59,10 @@ TEST(DocumentWindows, HaveTheContextOfTraining) {
   test::TwoLayers model(RopeStretch{.trained = 10, .longest = 18});
   const auto losses =
       test::run_ttt(tokens, options, alone, model.gpt, model.table, at::kCPU).losses;
-  // 18 tokens of context, and the evaluation's rows may have 20.
+  // 18 tokens of context, while the evaluation's rows may have 20.
   for (const auto& [start, length] : {std::pair{0, 14}, std::pair{14, 18}, std::pair{32, 11}}) {
     std::vector<std::int64_t> ids(tokens.begin() + start, tokens.begin() + start + length + 1);
-    ids.resize(21);  // what comes behind changes no loss before
+    ids.resize(21);  // later tokens change no earlier loss
     const auto row = at::tensor(ids, at::kLong).unsqueeze(0);
     const auto expected =
         test::values_of(model.gpt.token_losses(row.slice(1, 0, 20), row.slice(1, 1)));

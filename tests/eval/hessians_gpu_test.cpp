@@ -1,5 +1,5 @@
-// On a GPU, in bf16 with own kernels: the Hessians that the CPU computes in fp32. Skipped where
-// there is no GPU.
+// On a GPU, in bf16 with own kernels: compares the Hessians with those computed on the CPU in fp32.
+// Skipped without a GPU.
 #include "eval/hessians.h"
 #include "tests/eval/calibration.h"
 #include "tests/eval/small_record.h"
@@ -48,7 +48,8 @@ TEST_F(HessiansGpu, InBf16AreThoseOfTheCpuInFp32) {
       for (const auto& [matrix, hessian] : found) {
         EXPECT_EQ(hessian.scalar_type(), at::kFloat);
         const auto& of_cpu = expected.at(matrix);
-        // Operands are bf16, each within some 2^-8 of itself times the rounding of those before.
+        // The operands are bf16, each with an error of about 2^-8 relative and the earlier
+        // roundings.
         EXPECT_TRUE(test::is_close(hessian, of_cpu, 0, 0.03 * of_cpu.abs().max().item<double>()))
             << matrix << " of a model of " << config.model_dim;
       }

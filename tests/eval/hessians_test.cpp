@@ -16,7 +16,7 @@ using test::Rows;
 
 constexpr int kVocab = 40;
 
-// What tests/fixtures/make_model_fixtures.py computes of the plain PyTorch model.
+// The sketch that tests/fixtures/make_model_fixtures.py computes with the plain PyTorch model.
 at::Tensor sketch(const at::Tensor& hessian) {
   const auto channel = at::arange(hessian.size(0), at::kDouble);
   return at::matmul(hessian, at::outer(channel, at::arange(1, 4, at::kDouble)).cos());
@@ -38,8 +38,8 @@ ParameterTable load(const ModelConfig& config, const test::Tensors& fixture) {
   return table;
 }
 
-// Tied and untied heads, grouped queries, gated and exclusive heads, skips; sizes as they are and
-// padded; one batch of two rows and two batches of one.
+// Tied and untied heads, grouped queries, gated and exclusive heads, skips; unpadded and padded
+// sizes; one batch of two rows and two batches of one.
 TEST(Hessians, AreThoseOfPlainPyTorch) {
   for (const auto& [name, config] : recipes()) {
     const auto fixture = test::load_fixture(fmt::format("model_loss_{}.safetensors", name));
@@ -69,7 +69,7 @@ TEST(Hessians, AreThoseOfPlainPyTorch) {
   }
 }
 
-// A normed row of D channels has squares that add up to D times the squared scale of its norm.
+// The squares of a normed row of D channels add up to D times the squared scale of its norm.
 TEST(Hessians, AddABlockThatRecursAtEachOfItsVisits) {
   const auto config = test::tiny_last_record();
   const auto table = test::random_parameters(config, at::kFloat, 1);
@@ -85,7 +85,7 @@ TEST(Hessians, AddABlockThatRecursAtEachOfItsVisits) {
       EXPECT_EQ(found.at(matrix).scalar_type(), at::kFloat);
       return found.at(matrix).trace().item<double>();
     };
-    const double squares = 2.0 * 24 * 64;  // of a batch, scale 1
+    const double squares = 2.0 * 24 * 64;  // per batch, scale 1
     for (int block = 0; block < 6; ++block) {
       const int calls = stage == 1 && (block == 2 || block == 3) ? 3 : 1;
       for (const auto* matrix : {"attn.c_q", "mlp.fc"}) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of legal scores share, on a CPU and on a GPU.
+// Shared code of the tests that no score depends on later tokens, for CPU and GPU.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -16,13 +16,13 @@ inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_
   return {ids.begin(), ids.end()};
 }
 
-// All of `tokens` but the last predict the next one.
+// All `tokens` except the last predict the next token.
 inline SplitTokens split_of(const Tokens& tokens, std::int64_t length, at::Device device,
                             std::optional<std::int64_t> bos_id = {}) {
   return {ListedTokens(tokens), std::ssize(tokens) - 1, length, nullptr, bos_id, device};
 }
 
-// Every token's nll in fp32, and the score.
+// The nll of every token in fp32, and the score.
 struct TokenScores {
   std::vector<double> losses;
   Score score;
@@ -42,7 +42,7 @@ inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
   return {values_of(losses.cpu()), sums.score()};
 }
 
-// Changes the parameters.
+// Updates the parameters.
 inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tokens& tokens,
                               const TttOptions& options, at::Device device,
                               Communicator& communicator, std::optional<std::int64_t> bos_id = {}) {
@@ -54,8 +54,8 @@ inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tok
   return {values_of(losses.cpu()), score};
 }
 
-// Changes all tokens from each of `places` on: `losses_of` the tokens before, where position t
-// predicts token t + 1, must keep its bits, and the score of the first changed one must not.
+// Changes all tokens from each of `places` on. The earlier losses of `losses_of`, where position t
+// predicts token t + 1, must stay bitwise equal, and the loss of the first changed token must not.
 template <class LossesOf>
 void expect_no_score_sees_later_tokens(const Tokens& tokens, std::int64_t vocab,
                                        std::initializer_list<std::int64_t> places,

@@ -1,6 +1,6 @@
 // On a GPU, in bf16 with own kernels and CUDA graphs: no token's score depends on later tokens, and
-// a chunk of test-time training is scored before any update that saw it. With deterministic
-// algorithms, so that equal means the same bits. Skipped where there is no GPU.
+// a chunk of test-time training is scored before any update that used it. With deterministic
+// algorithms, so that equality is bitwise. Skipped without a GPU.
 #include "ops/attention/attention.h"
 #include "tests/eval/deterministic_on_gpu.h"
 #include "tests/eval/legality.h"
@@ -12,7 +12,7 @@ namespace {
 
 using test::Tokens;
 
-// A batch of windows is replayed where it has 512 of them: two in each later chunk.
+// Batches of 512 windows are replayed from a graph: two in each later chunk.
 constexpr std::int64_t kLength = 256, kStride = 16, kChunk = 16384, kPredictions = 3 * kChunk;
 constexpr std::int64_t kVocab = 256;
 constexpr double kLr = 0.05;

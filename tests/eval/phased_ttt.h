@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of phased test-time training share.
+// Shared code of the tests of phased test-time training.
 #include "eval/phased_ttt.h"
 #include "tests/eval/legality.h"
 #include "tests/eval/two_layers.h"
@@ -11,7 +11,7 @@ inline constexpr std::int64_t kBos = TwoLayers::kBos, kSeed = 7;
 
 using Lengths = std::vector<std::int64_t>;
 
-// Documents of these lengths, but for the last each with the next one's BOS.
+// Documents of these lengths; each except the last includes the next one's BOS.
 inline Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
   Tokens tokens;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -23,8 +23,8 @@ inline Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
   return tokens;
 }
 
-// Batches of {70}, {41, 44, 52}, {23, 30, 33} and {12, 14, 21}, whose documents end in different
-// chunks.
+// Gives batches of {70}, {41, 44, 52}, {23, 30, 33} and {12, 14, 21}, whose documents end in
+// different chunks.
 inline const Lengths kLengths{33, 14, 70, 12, 44, 52, 21, 30, 23, 41};
 
 // Seven batches of three, and {90} first.
@@ -50,22 +50,22 @@ inline PhasedTttOptions options_of() {
   return options;
 }
 
-// Saved at PREFIX, and told to stop when it asks once more than `times`.
+// Options that save to PREFIX and request a stop after `times` queries.
 inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& prefix, int times) {
   options.state_files = std::make_shared<TttStateFiles>(prefix);
-  // Base training asks by a copy.
+  // Base training queries through a copy.
   options.stop_requested = [times, asked = std::make_shared<int>(0)] {
     return (*asked)++ == times;
   };
   return options;
 }
-// Saved at PREFIX, never told to stop.
+// Options that save to PREFIX and never request a stop.
 inline PhasedTttOptions going_on(const PhasedTttOptions& options, const std::string& prefix) {
   return stopping(options, prefix, -1);
 }
 
 struct TttRun {
-  std::vector<double> losses;  // of every prediction; NaN: not scored
+  std::vector<double> losses;  // one for each prediction; NaN: not scored
   Score score;
 };
 inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options,

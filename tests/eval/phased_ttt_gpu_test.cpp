@@ -1,5 +1,5 @@
-// Phased test-time training on a GPU, where each batch in flight is on a stream of its own. Skipped
-// where there is no GPU.
+// Tests phased test-time training on a GPU, where each batch in flight has its own stream. Skipped
+// without a GPU.
 #include "ops/attention/attention.h"
 #include "tests/eval/deterministic_on_gpu.h"
 #include "tests/eval/phased_ttt.h"
@@ -67,7 +67,7 @@ TEST_F(PhasedTttGpu, ScoresAsOnACpuWithBatchesInFlight) {
   }
 }
 
-// A part of its state is on the host.
+// Part of its state is on the host.
 TEST_F(PhasedTttGpu, GoesOnWhereItWasToldToStop) {
   const test::TempDir folder;
   const auto path = folder / "state.safetensors";
@@ -83,7 +83,7 @@ TEST_F(PhasedTttGpu, GoesOnWhereItWasToldToStop) {
   }
 }
 
-// What one stream leaves half-written for another would differ from run to run.
+// Data read before another stream has written it would differ between runs.
 TEST_F(PhasedTttGpu, ScoresToTheSameBitsWhereverBatchesInFlightMeet) {
   use_attention(AttentionKernel::flash);
   auto options = in_flight(4);

@@ -1,4 +1,4 @@
-// Phased test-time training that is stopped or killed and goes on.
+// Phased test-time training that is stopped or killed and resumed.
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string file_of(const std::string& prefix, int phases) {
   return fmt::format("{}.phase-{}.safetensors", prefix, phases);
 }
 
-// How often a run asks whether it was told to stop.
+// Returns how often a run queries for a stop request.
 int times_asked(const Tokens& tokens, PhasedTttOptions options) {
   int asked = 0;
   options.stop_requested = [&] { return ++asked < 0; };
@@ -27,7 +27,8 @@ int times_asked(const Tokens& tokens, PhasedTttOptions options) {
   return asked;
 }
 
-// Goes on from PREFIX to what a run has that nobody disturbed. → what this one scored.
+// Resumes from PREFIX and expects the result of an undisturbed run. Returns the predictions that
+// were scored now.
 test::TttRun expect_the_same_bits(const Tokens& tokens, const PhasedTttOptions& options,
                                   const std::string& prefix, const test::TttRun& expected,
                                   const ParameterTable& weights) {
@@ -44,8 +45,8 @@ test::TttRun expect_the_same_bits(const Tokens& tokens, const PhasedTttOptions& 
   return run;
 }
 
-// At each time at which it asks: within a batch, whose scores are then dropped, between two, in a
-// phase, and at the end; A goes to a slot's next batch or is drawn anew.
+// Stops at each query: within a batch, whose scores are then dropped, between batches, in a phase,
+// and at the end. A is carried over to a slot's next batch, or drawn anew.
 TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
@@ -60,7 +61,7 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
     test::TwoLayers undisturbed;
     const auto expected = run_ttt(tokens, options, alone, undisturbed);
     int most = 0;
-    // Some stops of each batch, and the last one that there is.
+    // Some stops in each batch, and the last stop that there is.
     const int stride = concurrent == 1 && warm ? 4 : 9;
     for (int times = (asked - 1) % stride; times < asked; times += stride) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
@@ -80,7 +81,7 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
   }
 }
 
-// A kill comes at any time; what was saved after a batch is not scored again.
+// A kill may come at any time; scores that were saved after a batch are not computed again.
 TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
   const auto tokens = documents_of(test::kManyLengths);
   const test::TempDir folder;
@@ -114,7 +115,7 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
   }
 }
 
-// What a state has no use for it does not hold.
+// A state stores only what it needs.
 TEST(PhasedTtt, SavesAOnlyWhereItGoesOnAndWeightsOnlyOnceTheyChanged) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
@@ -151,14 +152,14 @@ TEST(PhasedTtt, SavesAOnlyWhereItGoesOnAndWeightsOnlyOnceTheyChanged) {
   }
 }
 
-// Two ranks, of which rank 1 is told to stop; each has files of its own.
+// Two ranks, of which rank 1 is told to stop; each has its own files.
 class PhasedTttOnTwoRanks : public testing::Test {
  protected:
   using Runs = std::array<test::TttRun, 2>;
   std::string prefix(int rank) const { return folder_ / fmt::format("state.{}", rank); }
   bool has_state(int rank, int phases) const { return fs::exists(file_of(prefix(rank), phases)); }
 
-  // Until rank 1 finds that it stops; null: to the end.
+  // Runs until rank 1 sees the stop request; null: to the end.
   Runs run(const std::function<bool()>& stops = nullptr) const {
     Runs runs{};
     test::as_ranks(2, [&](Communicator& communicator) {
@@ -212,7 +213,7 @@ TEST_F(PhasedTttOnTwoRanks, StopWhereOneIsToldToAndScoreTheOtherBatchesLater) {
   }
 }
 
-// A kill before rank 1 saved for the first time: what it scored is scored again.
+// A kill before rank 1 saved for the first time: its scores are computed again.
 TEST_F(PhasedTttOnTwoRanks, GoOnWhereOneHadNotSavedYet) {
   const auto first = run(asked_more_than(2));
   ASSERT_TRUE(has_state(0, 0) && has_state(1, 0));
@@ -220,7 +221,7 @@ TEST_F(PhasedTttOnTwoRanks, GoOnWhereOneHadNotSavedYet) {
   expect_score_of({first, run()});
 }
 
-// A kill after rank 0 saved its state behind a phase, and before rank 1 did.
+// A kill after rank 0 saved its state of a phase, and before rank 1 did.
 TEST_F(PhasedTttOnTwoRanks, GoOnFromTheLastPhaseThatBothHave) {
   const auto early = run(asked_more_than(2));
   const test::TempDir aside;
@@ -300,7 +301,7 @@ TEST(PhasedTtt, RefusesAStateOfAnotherEvaluation) {
   expect_part(text, "(phases done=0, now 1)");
 }
 
-// A place that cannot be written is an error at once, as is one that another evaluation uses.
+// A folder that cannot be written, or that another evaluation uses, is an error at once.
 TEST(TttStateFiles, TryTheirPlaceHoldItAndRemoveWhatAKillLeft) {
   const test::TempDir folder;
   const auto prefix = folder / "state";
@@ -323,7 +324,7 @@ TEST(TttStateFiles, TryTheirPlaceHoldItAndRemoveWhatAKillLeft) {
   expect_part(text, "--state-dir DIR");
 }
 
-// A full disk costs a warning, and only a stop its error.
+// A full disk causes a warning; only a stop then fails.
 TEST(PhasedTtt, GoesOnWhereItsStateCannotBeSaved) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
@@ -332,8 +333,8 @@ TEST(PhasedTtt, GoesOnWhereItsStateCannotBeSaved) {
   test::TwoLayers undisturbed, model;
   const auto expected = run_ttt(tokens, options_of(), alone, undisturbed);
   auto options = going_on(options_of(), prefix);
-  options.saving_fraction = 1e18;
-  // No file can take the place of a folder.
+  options.saving_share = 1e18;
+  // A file cannot replace a folder.
   options.stop_requested = [&] {
     for (const int phases : {0, 1, 2}) fs::create_directory(file_of(prefix, phases));
     return false;

@@ -1,5 +1,5 @@
-// Phased test-time training, against a plain loop over documents. In fp64, so that another order of
-// summation is 1e-15.
+// Compares phased test-time training with a plain loop over documents, in fp64, where another order
+// of summation changes 1e-15.
 #include "eval/phased_ttt.h"
 
 #include <numbers>
@@ -14,8 +14,8 @@ namespace {
 using test::documents_of, test::kBos, test::kLengths, test::kManyLengths, test::kSeed;
 using test::kVocab, test::Lengths, test::options_of, test::run_ttt, test::Tokens;
 
-// Scores one document after the other: each with adapters of one row, which begin with the adapters
-// of its row in the set. A batch is scored in the slot that has scored least since the last phase.
+// Scores one document after the other, with one-row adapters that start from the document's row of
+// the batch's adapters. A batch is scored in the slot that has scored least since the last phase.
 class PlainLoop {
  public:
   PlainLoop(const Tokens& tokens, const PhasedTttOptions& options)
@@ -49,7 +49,7 @@ class PlainLoop {
         slot.inputs += std::min(end, ttt.ttt_eval_seq_len);
       }
       scored += std::ssize(batch.documents);
-      // A phase on one document and one on two.
+      // One phase on one document and one on two.
       if (phases == 2 || scored <= static_cast<std::int64_t>(phases)) continue;
       train(i, ++phases);
       for (auto& each : slots_) {
@@ -167,8 +167,8 @@ void expect_the_losses_of_the_plain_loop(const test::TttRun& run, const Tokens& 
   EXPECT_NEAR(run.score.loss, sum / static_cast<double>(expected.size()), 1e-7);
 }
 
-// An incomplete batch with a set of its own and a full one, each followed by a phase and another A,
-// and two full batches of which the second begins with the A of the first.
+// An incomplete batch with its own adapter set and a full one, each followed by a phase and a new
+// A, and two full batches, the second of which starts with the first one's A.
 TEST(PhasedTtt, ScoresEveryChunkByWhatEarlierChunksAndDocumentsTaught) {
   const auto tokens = documents_of(kLengths);
   auto two_steps = options_of(), cold = options_of();
@@ -182,7 +182,7 @@ TEST(PhasedTtt, ScoresEveryChunkByWhatEarlierChunksAndDocumentsTaught) {
     expect_the_losses_of_the_plain_loop(run_ttt(tokens, options), tokens, options);
 }
 
-// The weights learn what they learn without.
+// The weights learn the same as without batches in flight.
 TEST(PhasedTtt, AGoesFromABatchToTheNextOfItsSlot) {
   const auto tokens = documents_of(kManyLengths);
   Communicator alone;
@@ -202,7 +202,8 @@ TEST(PhasedTtt, AGoesFromABatchToTheNextOfItsSlot) {
   }
 }
 
-// Another token at place t of a document: what changes first is the loss of its prediction.
+// Changes tokens from place t of a document on: the first loss that changes is that token's
+// prediction.
 class PhasedTttLegality : public testing::TestWithParam<int> {};
 
 TEST_P(PhasedTttLegality, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThatIsScoredBefore) {
@@ -240,8 +241,9 @@ TEST_P(PhasedTttLegality, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThat
           later_changed |= !same;
         }
       }
-      // The longest document is in the first phase, the third batch's has the row of one in the
-      // last batch, where that is not scored beside it; the second batch's teaches nobody.
+      // The longest document is in the first phase. The third batch's document uses the adapter row
+      // of one in the last batch, unless both are scored concurrently. The second batch's document
+      // is not trained on later.
       if (t == 1) {
         EXPECT_EQ(later_changed, place == 0 || (place == 2 && GetParam() == 1))
             << "batch " << place;
@@ -256,7 +258,7 @@ struct Split {
   std::int64_t batch_size, prefix_docs, phases;
 };
 const Split kSplits[] = {
-    {kLengths, 3, 6, 2},         // phases between all batches but the first two
+    {kLengths, 3, 6, 2},         // phases between all batches except the first two
     {kLengths, 3, 0, 2},         // no phases
     {kLengths, 3, 100, 3},       // a phase after the last batch
     {kLengths, 20, 6, 2},        // one batch, fewer than ranks

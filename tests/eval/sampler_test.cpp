@@ -45,7 +45,7 @@ TEST(SamplerTest, KeepsTheTopK) {
 
 TEST(SamplerTest, KeepsTheFewestWhoseProbabilitiesReachTopP) {
   expect_near(frequencies({.temperature = 1, .top_p = 0.74}), {0, 2 / 3., 0, 1 / 3.});
-  // The first of the two least likely is needed to reach 0.8.
+  // The first of the two least likely tokens is needed to reach 0.8.
   expect_near(frequencies({.temperature = 1, .top_p = 0.8}), {1 / 7., 4 / 7., 0, 2 / 7.});
   EXPECT_EQ(frequencies({.temperature = 1, .top_p = 0.1}), (std::vector<double>{0, 1, 0, 0}));
 }

@@ -1,5 +1,5 @@
-// The sliding window and test-time training, against what plain loops over the model give. In fp64,
-// so that another order of summation is 1e-15.
+// Compares the sliding window and test-time training with plain loops over the model, in fp64,
+// where another order of summation changes 1e-15.
 #include <algorithm>
 #include <numbers>
 #include <numeric>
@@ -27,7 +27,7 @@ Tokens random_tokens(std::uint64_t seed) {
   return test::random_tokens(kPredictions + 1, kVocab, seed);
 }
 
-// Row [1, count] of tokens from `begin` on.
+// Returns a row [1, count] of tokens from `begin` on.
 at::Tensor row(const Tokens& tokens, std::int64_t begin, std::int64_t count) {
   const std::vector<std::int64_t> ids(tokens.begin() + begin, tokens.begin() + begin + count);
   return at::tensor(ids, at::kLong).unsqueeze(0);
@@ -74,7 +74,7 @@ TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
     ids.select(1, 9).fill_(kBos);
     auto all_at_once = model.gpt.make_cache(2, kLength);
     const auto expected = model.gpt.next_logits(ids, all_at_once);
-    // The logits are those that the loss reads.
+    // The logits are those that the loss uses.
     const auto next = test::integers({2, 1}, kVocab, 3);
     const auto nll = model.gpt.token_losses(ids, next, Positions{kLength - 1, kLength});
     EXPECT_TRUE(test::is_close(-expected.log_softmax(-1).gather(1, next), nll, 0, 1e-5)) << name;
@@ -83,11 +83,11 @@ TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
     at::Tensor logits;
     for (std::int64_t t = 5; t < kLength; ++t)
       logits = model.gpt.next_logits(ids.narrow(1, t, 1), cache);
-    EXPECT_TRUE(test::is_close(logits, expected, 0, 1e-5)) << name;  // given in fp32
+    EXPECT_TRUE(test::is_close(logits, expected, 0, 1e-5)) << name;  // returned in fp32
   }
 }
 
-// nll [n] of every target of a row with documents, all at once.
+// Returns the nll [n] of every target of a row with documents, in one forward pass.
 std::vector<double> losses_in_documents(const Gpt& model, const Tokens& tokens,
                                         const SegmentRule& rule) {
   const at::NoGradGuard no_grad;
@@ -106,7 +106,7 @@ std::vector<double> losses_in_documents(const Gpt& model, const Tokens& tokens,
   return losses;
 }
 
-// BOS is 1. Two documents are longer than a segment, one begins with the last token but one.
+// BOS is 1. Two documents are longer than a segment; one begins with the second to last token.
 TEST(Decoding, SeesWhatARowOfDocumentsSees) {
   auto tokens = random_tokens(4);
   tokens.resize(33);
@@ -118,7 +118,7 @@ TEST(Decoding, SeesWhatARowOfDocumentsSees) {
     for (const std::int64_t limit : {0, 6}) {
       const SegmentRule rule{.bos_id = 1, .limit = limit};
       const auto expected = losses_in_documents(model.gpt, tokens, rule);
-      // A prompt of as many tokens, then token by token.
+      // A prompt of this length, then token by token.
       for (const std::int64_t prompt : {1, 4, 12, 32}) {
         auto cache = model.gpt.make_cache(1, std::ssize(tokens));
         for (auto n = static_cast<std::size_t>(prompt); n < tokens.size(); ++n) {
@@ -149,7 +149,7 @@ std::optional<Documents> bos_documents(const at::Tensor& inputs, bool documents)
   return documents_in(inputs.eq(kBos), at::kCPU);
 }
 
-// Every token's nll as the window that scores it gives it.
+// Returns every token's nll in the window that scores it.
 std::vector<double> window_losses(const Gpt& gpt, const Tokens& tokens,
                                   std::span<const Window> windows, bool documents = false) {
   std::vector<double> losses(kPredictions);
@@ -169,7 +169,7 @@ double mean(const std::vector<double>& values) {
 }
 
 TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
-  // Shorter rows have another RoPE table where the sequence is over 1,024 tokens: not here.
+  // Shorter rows would have another RoPE table if the sequence were longer than 1,024 tokens.
   const auto tokens = random_tokens(4);
   const WindowOptions options{.length = kLength, .stride = kStride};
   const auto windows = sliding_windows(kPredictions, options);
@@ -185,7 +185,7 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
   }
 }
 
-// The speedrun reads no token before the own one but by attention.
+// The speedrun reads earlier tokens through attention only.
 TEST(SlidingWindow, OfDocumentsLosesWhatEachSegmentLosesAlone) {
   const TestModel model(test::tiny_speedrun());
   const auto tokens = random_tokens(4);
@@ -213,12 +213,12 @@ TEST(SlidingWindow, OfDocumentsLosesWhatEachSegmentLosesAlone) {
       ASSERT_GT(segments, kPredictions / stride);
       EXPECT_NEAR(scores.score.loss, sum / count, kTolerance) << stride;
       for (std::size_t t = 0; t < alone.size(); ++t)
-        EXPECT_NEAR(scores.losses[t], alone[t], 1e-6) << t;  // saved in fp32
+        EXPECT_NEAR(scores.losses[t], alone[t], 1e-6) << t;  // stored in fp32
     }
   }
 }
 
-// What a captured graph reads.
+// A captured graph reads these segments.
 TEST(HeldSegments, StayAtOneAddressUntilMoreComeThanThereIsRoomFor) {
   DeviceBatch batch{.inputs = at::zeros({2, 100}, at::kLong), .targets = {}};
   const auto held = [&](std::int64_t segments) {
@@ -252,7 +252,7 @@ TEST(SlidingWindow, OfDocumentsHasTheSameScoreOnAnyNumberOfRanks) {
   }
 }
 
-// Sliding windows over the split count so many bytes in all.
+// Expects sliding windows over the split to count this many bytes.
 void expect_bytes(const Tokens& tokens, const TextBytes& counting, double bytes) {
   const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &counting, {},
                           at::kCPU);
@@ -267,8 +267,7 @@ void expect_bytes(const Tokens& tokens, const TextBytes& counting, double bytes)
   }
 }
 
-// Byte counts of a table that needs tokens from before a window, in windows that reach past the
-// end.
+// With a table that needs tokens from before a window, and windows that reach past the end.
 TEST(SlidingWindow, CountsTheBytesOfEveryTokenOnce) {
   auto tokens = random_tokens(4);
   ByteTable table{.base_bytes = std::vector<std::int16_t>(kVocab, 3),
@@ -315,7 +314,7 @@ TttOptions ttt_options() {
 }
 
 struct TttRun {
-  std::vector<double> losses;  // of every token
+  std::vector<double> losses;  // one for each token
   Score score;
   ParameterTable table;
 };
@@ -338,7 +337,7 @@ TEST(TestTimeTrainingTest, NoScoreChangesWhenLaterTokensDo) {
       [](const Tokens& tokens) { return run_ttt(tokens, ttt_options()).losses; });
 }
 
-// The chunks scored and trained on one after the other, with autograd and a loop of SGD.
+// Scores the chunks and trains on them one after the other, with autograd and an SGD loop.
 void expect_chunks_scored_and_trained_on(bool documents) {
   const auto tokens = random_tokens(6);
   auto options = ttt_options();
@@ -355,10 +354,10 @@ void expect_chunks_scored_and_trained_on(bool documents) {
     for (const auto& window : chunks[chunk]) {
       for (auto t = window.begin + window.from; t < window.begin + window.to; ++t) {
         const auto at = static_cast<std::size_t>(t);
-        EXPECT_NEAR(run.losses[at], expected[at], 1e-6) << "token " << t;  // saved in fp32
+        EXPECT_NEAR(run.losses[at], expected[at], 1e-6) << "token " << t;  // stored in fp32
       }
     }
-    // Chunks of 64, 64 and 32 tokens; the last is not trained on. Batches of 3 rows and 1.
+    // Chunks of 64, 64 and 32 tokens; the last one is not trained on. Batches of 3 rows and 1.
     if (chunk + 1 == chunks.size()) break;
     for (int epoch = 0; epoch < 2; ++epoch) {
       for (const auto& [first, rows] : {std::pair{0, 3}, std::pair{3, 1}}) {

@@ -1,5 +1,5 @@
 #pragma once
-// The model of the tests on a GPU.
+// The model of the GPU tests.
 #include "tests/model/fixtures.h"
 
 namespace tg::test {

@@ -37,7 +37,7 @@ TEST(StopText, PassesOnWhatIsBeforeItInHoweverManyPartsItComes) {
 TEST(StopText, HoldsBackNoMoreThanMayBecomeIt) {
   EXPECT_EQ(passed("abac", {"xab", "ab", "a", "y", "ab"}).parts, (Parts{"x", "ab", "abay", "ab"}));
   EXPECT_FALSE(passed("abac", {"xab", "ab", "a", "y", "ab"}).found);
-  // An end of the text with which it begins may be longer than the first that does not.
+  // After a mismatch a shorter end of the text may still begin the stop text: "aa" of "aaa".
   EXPECT_EQ(passed("aab", {"a", "a", "a", "b", "c"}).parts, (Parts{"a"}));
 }
 

@@ -21,7 +21,7 @@ class TextStreamOf : public testing::TestWithParam<std::string> {
     tokenizer.encode(text, ids);
     return ids;
   }
-  // What is passed on for each of `ids`.
+  // Returns the text that is passed on for each of `ids`.
   std::vector<std::string> texts_of(const Ids& prompt, const Ids& ids) const {
     std::vector<std::string> texts(ids.size());
     std::size_t now = 0;
@@ -29,7 +29,7 @@ class TextStreamOf : public testing::TestWithParam<std::string> {
     for (; now < ids.size(); ++now) stream.add(ids[now]);
     return texts;
   }
-  // Any ids at all: pieces, bytes that are no text, control and unknown ones.
+  // Any ids: pieces, bytes that are not valid text, control and unknown ones.
   Ids random_ids(std::size_t count) const {
     std::mt19937 random(1);
     Ids ids(count);
@@ -47,7 +47,7 @@ class TextStreamOf : public testing::TestWithParam<std::string> {
     all.insert(all.end(), ids.begin(), ids.end());
     const auto whole = tokenizer.decode(all);
     ASSERT_TRUE(whole.starts_with(text));
-    const auto rest = whole.substr(text.size());  // at most three bytes of a character
+    const auto rest = whole.substr(text.size());  // at most three bytes of an incomplete character
     EXPECT_TRUE(std::string("\uFFFD\uFFFD\uFFFD").starts_with(rest)) << rest;
   }
 
@@ -59,13 +59,13 @@ TEST_P(TextStreamOf, IsTheTextOfAllTokens) {
   const Ids bos{static_cast<std::uint16_t>(tokenizer.bos_id())};
   for (const auto& prompt : {bos, encode("The licence"), encode(" "), Ids()}) {
     expect_text_of_decode(prompt, random_ids(3000));
-    // From the text's beginning, which loses a space where the tokenizer adds one.
+    // From the text's beginning, which loses a space if the tokenizer adds one.
     expect_text_of_decode(prompt, encode(" leading space,  tabs\tand words"));
     expect_text_of_decode(prompt, encode("IN capitals: McDonald, XYLOPHONES"));
   }
 }
 
-// Decoding everything for each token would take hours.
+// Decoding everything again for each token would take hours.
 TEST_P(TextStreamOf, TakesTimeInProportionToTheTokens) {
   expect_text_of_decode(encode("The"), random_ids(100'000));
 }
@@ -73,7 +73,7 @@ TEST_P(TextStreamOf, TakesTimeInProportionToTheTokens) {
 INSTANTIATE_TEST_SUITE_P(Models, TextStreamOf,
                          testing::Values("data_bpe", "data_exact", "data_odd", "data_caseops"));
 
-// Byte pieces: nothing until the last of a character's bytes.
+// Byte pieces: no text until the last byte of a character.
 TEST(TextStreamTest, PassesOnACharacterWithItsLastByte) {
   const Tokenizer tokenizer(TEST_DATA_DIR "/data_bpe.model");
   const std::string text = "Z\u00f6lf \u2603 \u65e5\u672c\u8a9e \U0001F469\u200D\U0001F680!";
@@ -119,7 +119,7 @@ TEST(TextStreamTest, PassesOnBytesThatAreNoCharacterAfterThreeMore) {
   EXPECT_EQ(texts_of({"<0xE2>", "<0x41>"}), (Texts{"", "\uFFFDA"}));
 }
 
-// Pieces of a byte-level vocabulary end and begin within characters.
+// Pieces of a byte-level vocabulary may begin and end within characters.
 TEST(TextStreamTest, PassesOnWholeCharactersOfBytes) {
   const test::TempDir dir;
   const auto told = nlohmann::json::parse(test::read_file(TEST_DATA_DIR "/gpt2_tokens.json"));
@@ -128,7 +128,7 @@ TEST(TextStreamTest, PassesOnWholeCharactersOfBytes) {
   std::mt19937 random(1);
   Ids ids;
   for (const auto& sample : told["samples"]) {
-    // The ids of many texts, and any ids at all, among them bytes that are no text.
+    // The ids of many texts, and any ids, including bytes that are not valid text.
     for (const auto& id : sample["ids"]) ids.push_back(id.get<std::uint16_t>());
     for (int i = 0; i < 3; ++i) ids.push_back(static_cast<std::uint16_t>(random() % 701));
   }

@@ -5,7 +5,7 @@
 
 namespace tg::test {
 
-// The last record's parts in three layer calls of two blocks, the last of them in two lanes.
+// The last record's parts in three calls of two blocks, the last call in two lanes.
 inline ModelConfig two_layers() {
   auto c = tiny_last_record();
   c.num_layers = c.xsa_last_n = 2;

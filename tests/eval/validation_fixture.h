@@ -1,5 +1,5 @@
 #pragma once
-// A tiny record, shards of random tokens, and their scores by hand.
+// A tiny record, shards of random tokens, and their scores computed separately.
 #include <fmt/format.h>
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace tg::test {
 
 inline constexpr int kVocab = 40;
 inline constexpr std::int64_t kTrainLength = 8;
-// The model computes in fp32 in batches of other sizes, which may add up in another order: 1e-7 of
-// each loss, and far less of their mean.
+// The model computes in fp32 in batches of other sizes, which may sum in another order: 1e-7 of
+// each loss, and much less of their mean.
 inline constexpr double kTolerance = 1e-6;
 
 inline std::vector<std::uint16_t> random_tokens(std::int64_t count, std::uint64_t seed) {
@@ -59,7 +59,7 @@ class ValidationFixture : public testing::Test {
   Validation make(const ByteTable& table_of_bytes) const {
     return make(TextBytes{.table = table_of_bytes});
   }
-  // One for each shard, in which every token counts its id and 7 more, BOS (1) none.
+  // One sidecar per shard, in which every token counts its id and 7 more bytes, and BOS (1) none.
   std::shared_ptr<const TokenSource> write_sidecar() {
     for (std::size_t i = 0; i < shards.size(); ++i) {
       auto entries = shards[i];

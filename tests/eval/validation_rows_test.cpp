@@ -1,4 +1,4 @@
-// Validation where micro-batches are rows of documents.
+// Validation with micro-batches that are rows of documents.
 #include "tests/comm/ranks.h"
 #include "tests/eval/validation_fixture.h"
 
@@ -37,7 +37,7 @@ TEST_F(ValidationRowsTest, DocumentsScoresLongRowsOfSegments) {
   EXPECT_GT(std::abs(make(bytes).score(model, 16).loss - score.loss), 1e-4);
 }
 
-// Rows of VAL_BATCH_SIZE / 8: three, the last one of three sequences.
+// Three rows of VAL_BATCH_SIZE / 8 tokens, the last one with three sequences.
 TEST_F(ValidationRowsTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
   write_shards({101, 60, 30});
   settings.data.loader_order = LoaderOrder::documents;
@@ -58,12 +58,12 @@ TEST_F(ValidationRowsTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
   }
 }
 
-// Rows of EVAL_SEQ_LEN from the first token on, which overlap by the last one's target; attention
-// spans a document of any length in them.
+// Rows of EVAL_SEQ_LEN from the first token on, which overlap by one token, the last target;
+// attention spans documents of any length.
 TEST_F(ValidationRowsTest, AlignedScoresRowsInOrderWithoutALimitOnAnyRanks) {
   write_shards({101, 60, 30});
   settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.segment_limit = {.count = 3};  // of training
+  settings.data.segment_limit = {.count = 3};  // for training
   settings.run.eval_seq_len = 32;
   settings.run.val_batch_size = 8 * 2 * 32;
   settings.run.val_tokens = 128;

@@ -12,7 +12,7 @@ using test::random_tokens;
 class ValidationTest : public test::ValidationFixture {};
 
 TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
-  write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a rest
+  write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a remainder
   for (const std::int64_t length : {kTrainLength, 2 * kTrainLength}) {
     Validation validation = make(bytes);
     EXPECT_EQ(validation.tokens(), 176);
@@ -23,10 +23,10 @@ TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
   }
 }
 
-// Rows of four sequences, in each of which attention spans a document, at most a sequence's length.
+// Rows of four sequences, in which attention spans a document but at most one sequence's length.
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
   write_shards({194});
-  settings.run.eval_seq_len = 0;  // as training: 193 = 24 · 8 + 1
+  settings.run.eval_seq_len = 0;  // as in training: 193 = 24 · 8 + 1
   EXPECT_EQ(make(bytes).tokens(), 192);
   settings.run.eval_seq_len = 32;
   EXPECT_EQ(make(bytes).tokens(), 192);
@@ -70,7 +70,7 @@ TEST_F(ValidationTest, WeightsAreScoredAsTheyAreWhileTrainingRoundsThem) {
   model.set_fake_quant(true);
   model.cast_weights();
   add_by_hand(all, 0, 12, kTrainLength);
-  ASSERT_GT(std::abs(loss_sum / predictions - exact), 1e-3);  // rounding is not lost in noise
+  ASSERT_GT(std::abs(loss_sum / predictions - exact), 1e-3);  // rounding is larger than noise
   EXPECT_EQ(validation.score(model, kTrainLength).loss, exact);
 }
 
@@ -80,7 +80,7 @@ TEST_F(ValidationTest, ASidecarCountsTheBytesInEitherOrder) {
   for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
     settings.data.loader_order = order;
     settings.run.val_batch_size = 4 * kTrainLength;
-    settings.run.val_tokens = 3 * settings.run.val_batch_size;  // of the first shard
+    settings.run.val_tokens = 3 * settings.run.val_batch_size;  // all from the first shard
     loss_sum = predictions = byte_count = 0;
     add_by_hand(all, 0, 12, kTrainLength);
     byte_count = 0;
@@ -105,7 +105,7 @@ TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {
 
 TEST_F(ValidationTest, StridedReadsWholeBatchesShardByShard) {
   constexpr std::int64_t kBatch = 4 * kTrainLength;  // 32 tokens
-  write_shards({100, 70});                           // 3 batches and a rest, 2 and a rest
+  write_shards({100, 70});                           // 3 batches and a remainder, 2 and a remainder
   settings.data.loader_order = LoaderOrder::strided;
   settings.run.val_batch_size = kBatch;
   settings.run.val_tokens = 7 * kBatch;
@@ -113,7 +113,7 @@ TEST_F(ValidationTest, StridedReadsWholeBatchesShardByShard) {
   EXPECT_EQ(validation.tokens(), 7 * kBatch);
   add_by_hand(shards[0], 0, 12, kTrainLength);
   add_by_hand(shards[1], 0, 8, kTrainLength);
-  add_by_hand(shards[0], 0, 8, kTrainLength);  // round again
+  add_by_hand(shards[0], 0, 8, kTrainLength);  // wraps around
   ASSERT_EQ(predictions, 7 * kBatch);
   expect_score(validation.score(model, kTrainLength));
   // Every score restarts at the first shard.
@@ -183,7 +183,7 @@ TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedBeforeAnyIsScored) {
   }
 }
 
-// An unknown piece may hide spaces.
+// An unknown piece may stand for spaces.
 TEST_F(ValidationTest, UnknownPiecesThatMayBeSpacesLeaveNoBitsPerByte) {
   write_shards({100});
   auto tokens = shards[0];
@@ -207,8 +207,8 @@ TEST_F(ValidationTest, UnknownPiecesThatMayBeSpacesLeaveNoBitsPerByte) {
   }
 }
 
-// Three ids together are one space, but none behind a boundary; a boundary takes off the space that
-// ends a document.
+// Three of these ids together are one space, but none after a boundary; a boundary removes the
+// space at the end of a document.
 TEST_F(ValidationTest, BytesThatDependOnSeveralTokensAreTheSameForEveryCut) {
   bytes.spelled_space = {1, 2, 3};
   bytes.trailing_space.assign(kVocab, 0);

@@ -9,7 +9,7 @@
 namespace tg {
 namespace {
 
-// How often each position's prediction is scored.
+// Returns how often each position's prediction is scored.
 std::vector<int> times_scored(const std::vector<Window>& windows, std::int64_t predictions) {
   std::vector<int> times(static_cast<std::size_t>(predictions));
   for (const auto& window : windows) {
@@ -64,7 +64,8 @@ TEST(SlidingWindows, AreBatchedInRowsThatScoreTheSamePositions) {
       again.push_back({first.begin + row * 5, first.from, first.to});
   }
   EXPECT_EQ(again, windows);
-  // All of the first, then the last five positions of nine, then what is left of the last.
+  // The whole first window, then the last five positions of nine windows, then the rest of the last
+  // window.
   EXPECT_EQ(batches.size(), 1U + 3U + 1U);
 }
 
@@ -89,7 +90,7 @@ TEST(TttChunks, ScoreEveryTokenOnceAndNoneAfterItsChunkWasTrainedOn) {
     for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
       for (const auto& window : chunks[chunk]) {
         all.push_back(window);
-        // Earlier chunks are trained on by now: nothing of them may still have to be scored.
+        // Earlier chunks have been trained on: none of their predictions may remain to be scored.
         EXPECT_GE(window.begin + window.from, static_cast<std::int64_t>(chunk) * chunk_tokens);
       }
     }
@@ -99,7 +100,7 @@ TEST(TttChunks, ScoreEveryTokenOnceAndNoneAfterItsChunkWasTrainedOn) {
 }
 
 TEST(TttChunks, AreDealtToRanksInWholeSequences) {
-  // Chunks of 40, 40 and 20; of rows of 8: 5, 5 and 2.
+  // Chunks of 40, 40 and 20; with rows of 8: 5, 5 and 2.
   const ChunkRows rows{.predictions = 100, .chunk_tokens = 40, .length = 8};
   EXPECT_EQ(rows.chunks(), 3);
   for (const int world : {1, 2, 3, 7}) {

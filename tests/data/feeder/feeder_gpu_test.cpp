@@ -22,7 +22,7 @@ class FeederGpuTest : public test::Feeding {
   }
   static constexpr std::int64_t kLargeBatch = 8 * 4096;
 
-  // Counts wrong tokens of `batches` batches on the device, while the host runs ahead. `work` GEMMs
+  // Counts wrong tokens in `batches` batches on the device, while the host runs ahead. `work` GEMMs
   // on the compute stream before each comparison make the consumer slow.
   static std::int64_t wrong_tokens(Feeder& feeder, int batches, int work) {
     const auto on_gpu = at::TensorOptions(at::kCUDA);
@@ -40,7 +40,7 @@ class FeederGpuTest : public test::Feeding {
   }
 };
 
-// Who is slow: the reader, by a delay in µs per batch, or the consumer, by GEMMs per batch.
+// Delays of the reader, in µs per batch, or of the consumer, in GEMMs per batch.
 struct Slow {
   int delay = 0, work = 0;
 };
@@ -74,8 +74,8 @@ TEST_F(FeederGpuTest, TheFirstCopyWaitsForEarlierWorkOnItsMemory) {
     auto tokens = source(2, 1, at::kCUDA, kLargeBatch);
     tokens_.wait_for_reads(reads + 1);  // the batch is ready
     {
-      // The tensors that a feeder allocates, in the same order: it gets their memory once they are
-      // free, while kernels that fill them are still queued.
+      // Allocates the same tensors as the feeder, in the same order: their memory is reused when
+      // they are freed while kernels that fill them are still queued.
       const auto like = at::empty({kLargeBatch + 1}, on_gpu.dtype(at::kLong));
       const auto one = at::empty_like(like, at::kUInt16), other = at::empty_like(one);
       for (int k = 0; k < 20; ++k) at::mm(matrix, matrix);

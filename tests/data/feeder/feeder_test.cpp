@@ -20,7 +20,8 @@ TEST_F(FeederTest, WidensEveryIdAndShiftsTargetsByOne) {
     EXPECT_EQ(batch.inputs.flatten()[i].item<std::int64_t>(), token_at(i));
     EXPECT_EQ(batch.targets.flatten()[i].item<std::int64_t>(), token_at(i + 1));
   }
-  EXPECT_GT(batch.inputs.max().item<std::int64_t>(), 40000);  // ids beyond int16 stay positive
+  EXPECT_GT(batch.inputs.max().item<std::int64_t>(),
+            40000);  // ids larger than int16's maximum stay positive
 }
 
 TEST_F(FeederTest, BatchesKeepTheirAddress) {

@@ -1,6 +1,5 @@
 #pragma once
-// A feeder over a stream whose tokens are a function of their position, for its tests on CPU and
-// GPU.
+// A feeder over a stream whose tokens are a function of their position, for CPU and GPU tests.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,8 +14,8 @@
 
 namespace tg::test {
 
-// Micro-batches of 80 tokens in documents that begin with 1: eight of them, but 71 in the fifth of
-// every eight micro-batches.
+// Micro-batches of 80 tokens in documents that begin with 1: 71 documents in the fifth of every
+// eight micro-batches, eight in the others.
 class Documents final : public TokenSource {
  public:
   static constexpr std::int64_t kLength = 80, kPass = 8 * (kLength + 1);
@@ -42,10 +41,10 @@ class Feeding : public ::testing::Test {
  protected:
   static constexpr std::int64_t kMicroBatch = 24, kSeqLen = 8, kMicroBatches = 8;
 
-  // The first ids are beyond int16, so that widening is tested with them.
+  // The first ids exceed int16, to test that they are widened.
   static std::int64_t token_at(std::int64_t position) { return (position * 7919 + 65000) % 65521; }
 
-  // Sleeps in each read, as slow storage does, and counts those that have ended.
+  // Sleeps in each read, like slow storage, and counts finished reads.
   class Tokens final : public TokenSource {
    public:
     explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
@@ -95,8 +94,8 @@ class Feeding : public ::testing::Test {
     }
   }
 
-  // Expects every batch of Documents to have its segments at one address, and from the fifth on, of
-  // more segments, at another.
+  // Expects the segments of every batch of Documents at one address, and from the fifth batch on,
+  // which has more segments, at another.
   static void expect_segments(int queue, at::Device device, bool copy_stream) {
     constexpr auto kLength = Documents::kLength;
     const Documents tokens;

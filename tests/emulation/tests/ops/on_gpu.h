@@ -1,5 +1,5 @@
 #pragma once
-// In place of tests/ops/on_gpu.h where the kernels run on the CPU.
+// Replaces tests/ops/on_gpu.h when the kernels run on the CPU.
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"

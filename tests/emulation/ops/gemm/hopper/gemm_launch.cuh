@@ -1,7 +1,7 @@
 #pragma once
-// In place of the Hopper GEMM (src/ops/gemm/hopper): products in fp32, tile by tile, and of each
-// tile the epilogue's own code, as the threads of one consumer warpgroup. Its TMA, wgmma
-// and pipeline are not emulated; kernels other than this GEMM have ptx.cuh's.
+// Replaces the Hopper GEMM (src/ops/gemm/hopper): computes each tile in fp32 and runs the real
+// epilogue code on it, as the threads of one consumer warpgroup. Does not emulate the GEMM's TMA,
+// wgmma and pipeline; other kernels use ptx.cuh's.
 #include <array>
 #include <vector>
 
@@ -106,15 +106,15 @@ struct SubtileView<Element, true> {
   }
 
  private:
-  // Both rows of a column, then both of the next.
+  // Both rows of a column, then both rows of the next column.
   Element& element(int chunk, int byte) const {
     const int column = chunk * 8 + accumulator_column() + byte / 2;
     return smem[accumulator_row(mma, byte % 2) * kSubtileN + column];
   }
 };
 
-// A matrix [rows, columns] of Operand, or its transpose, in fp32, with zeros up to `padded`
-// columns.
+// Converts a matrix [rows, columns] of Operand, or its transpose, to fp32, with zeros up to
+// `padded` columns.
 template <typename Operand>
 std::vector<float> as_floats(const void* matrix, int rows, int columns, bool transposed,
                              int padded) {
@@ -127,8 +127,8 @@ std::vector<float> as_floats(const void* matrix, int rows, int columns, bool tra
   return out;
 }
 
-// A tile, or a part of one, and where it is in a matrix [m, n]; elements outside are zero, and are
-// not stored.
+// A tile, or part of one, at a position in a matrix [m, n]; elements outside are zero and are not
+// stored.
 template <typename Element, int columns>
 struct Part {
   Element values[kBlockM * columns];
@@ -143,7 +143,7 @@ struct Part {
   }
 };
 
-// Address of an element in C or D.
+// Returns the offset of an element of C or D.
 template <typename Element>
 std::size_t offset_of(const GemmProblem& problem, int row, int column) {
   if (!is_transposed<Element>) return std::size_t(row) * problem.n + column;
@@ -215,7 +215,7 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
         for (int column = 0; column < Epilogue::block_n; ++column) sums[column] += x * y[column];
       }
     }
-    // The two consumers in turns; warpgroup 0 is the producer.
+    // Alternates between the two consumer warpgroups; warpgroup 0 is the producer.
     emulation::run_threads((1 + index % 2) * kWarpgroupThreads, kWarpgroupThreads,
                            [&] { run_epilogue(problem, epilogue, at, products); });
   }

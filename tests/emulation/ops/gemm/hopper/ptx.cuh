@@ -1,6 +1,6 @@
 #pragma once
-// In place of src/ops/gemm/hopper/ptx.cuh: what its instructions do, for kernels of whole blocks.
-// What is asynchronous there happens at once; a wait for an mbarrier lets other threads go on.
+// Replaces src/ops/gemm/hopper/ptx.cuh: emulates its instructions for kernels of whole blocks.
+// Asynchronous operations complete immediately; a wait for an mbarrier lets other threads run.
 #include <cuda.h>
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline void complete_tx(Barrier& barrier, int bytes) {
   barrier.bytes -= bytes;
   barrier.end_phase();
 }
-// Lets other threads go on while `waits()`; fails where that has no end.
+// Lets other threads run while `waits()` returns true; fails if that never ends.
 template <typename Waits>
 void yield_while(Waits waits, const char* failure) {
   for (int turns = 0; waits(); ++turns) {
@@ -51,14 +51,15 @@ inline void mbarrier_wait(const Barrier& barrier, int parity) {
               "a phase of an mbarrier that never completes");
 }
 
-// A tensor of 16-bit elements, as encode_tensor_map leaves it in a CUtensorMap.
+// A tensor of 16-bit elements, as encode_tensor_map stores it in a CUtensorMap.
 struct TensorMap {
   static constexpr int rank = 4;
   unsigned char* tensor;
   std::int64_t sizes[rank], byte_strides[rank];
   int box[rank];
 
-  // visit(16-bit element in shared memory, in the tensor; null out of bounds).
+  // Calls visit(element in shared memory, element in the tensor; null out of bounds) for each
+  // 16-bit element.
   template <typename Visit>
   void for_each(const void* smem, const int (&at)[rank], Visit visit) const {
     int linear = 0;
@@ -133,13 +134,13 @@ inline void stmatrix_x4(void* row, const unsigned (&words)[4]) {
   }
 }
 
-// Offsets in units of 16 bytes, as the hardware has them.
+// Offsets are in units of 16 bytes, as in the hardware's descriptor.
 inline std::uint64_t smem_descriptor(const void* operand, unsigned stride_offset,
                                      unsigned leading_offset) {
   return shared_offset(operand) >> 4 | std::uint64_t{leading_offset >> 4} << 16 |
          std::uint64_t{stride_offset >> 4} << 32;
 }
-// Element (mn, k) of an operand with the 128-byte swizzle.
+// Returns element (mn, k) of an operand with the 128-byte swizzle.
 template <typename T, bool mn_major>
 float operand_element(std::uint64_t descriptor, int mn, int k) {
   const auto field = [&](int bit) {
@@ -154,8 +155,8 @@ float operand_element(std::uint64_t descriptor, int mn, int k) {
   return low_of<T>(bits);
 }
 
-// A thread's accumulator 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane / 4, c in
-// steps of 8, of its warp's 16 rows.
+// The accumulators of a thread: 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane /
+// 4, c in steps of 8, of its warp's 16 rows.
 template <int n>
 struct WgmmaAccumulators {
   float values[n / 2];
@@ -167,7 +168,7 @@ inline void wgmma_commit() {}
 template <int pending>
 void wgmma_wait() {}
 
-// a(row, k) and b(column, k) → float, k of 16.
+// a(row, k) and b(column, k) return floats; K is 16.
 template <int n, typename A, typename B>
 void multiply(WgmmaAccumulators<n>& d, A a, B b, int accumulate) {
   const int lane = static_cast<int>(emulation::lane());
@@ -189,7 +190,7 @@ template <typename T, int n>
 void wgmma_of_registers(WgmmaAccumulators<n>& d, const unsigned* a, std::uint64_t b,
                         int accumulate) {
   const unsigned lane = emulation::lane();
-  float rows[16][16];  // the thread's two
+  float rows[16][16];  // only the thread's two rows are set
   for (unsigned other = 0; other < 4; ++other)
     for (unsigned w = 0; w < 4; ++w) {
       const unsigned pair = emulation::shuffle(a[w], lane / 4 * 4 + other);
