@@ -333,7 +333,7 @@ TEST(PhasedTtt, GoesOnWhereItsStateCannotBeSaved) {
   test::TwoLayers undisturbed, model;
   const auto expected = run_ttt(tokens, options_of(), alone, undisturbed);
   auto options = going_on(options_of(), prefix);
-  options.saving_share = 1e18;
+  options.saving_fraction = 1e18;
   // A file cannot replace a folder.
   options.stop_requested = [&] {
     for (const int phases : {0, 1, 2}) fs::create_directory(file_of(prefix, phases));

@@ -35,7 +35,8 @@ struct AttentionOptions {
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
   QueryGradientPtr q_gradient = {};  // destination of dQ outside autograd (qk_norm_rope.h)
-  InputDotsPtr out_dots = {};  // of the output projection, if nothing lies in between; no gate
+  AttentionDeltaPtr delta_parts =
+      {};  // of the output projection, if nothing lies in between; no gate
 };
 
 // Computes causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head

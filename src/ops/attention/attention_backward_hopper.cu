@@ -11,7 +11,8 @@ namespace {
 
 // Returns a token's rowsum(dO ∘ O) from its partial sums over 64 channels each.
 template <int head_dim>
-__device__ float sum_partial_dots(const float* out_dots, std::int64_t tokens, int token, int head) {
+__device__ float sum_partial_dots(const float* delta_parts, std::int64_t tokens, int token,
+                                  int head) {
   float sum = 0;
   for (int part = 0; part < head_dim / 64; ++part)
     sum += delta_parts[(head * (head_dim / 64) + part) * tokens + token];
@@ -19,7 +20,7 @@ __device__ float sum_partial_dots(const float* out_dots, std::int64_t tokens, in
 }
 
 // Computes log2(e)·logsumexp and delta, padded, and resets q_begun and next_unit. A warp processes
-// 8 rows of as many heads as fit in its lanes. Without in.out and in.out_dots, delta is already
+// 8 rows of as many heads as fit in its lanes. Without in.out and in.delta_parts, delta is already
 // written, except its padding.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
@@ -47,11 +48,11 @@ __global__ void __launch_bounds__(kHeadThreads)
     if (lane.index >= kRows || head >= shape.heads) continue;
     const int row = first + lane.index;
     const auto head_index = std::int64_t{sequence} * shape.heads + head;
-    if (in.out_dots != nullptr && row < shape.seq_len)
+    if (in.delta_parts != nullptr && row < shape.seq_len)
       lane_delta =
-          sum_partial_dots<head_dim>(in.out_dots, std::int64_t{shape.batch} * shape.seq_len,
+          sum_partial_dots<head_dim>(in.delta_parts, std::int64_t{shape.batch} * shape.seq_len,
                                      sequence * shape.seq_len + row, head);
-    if (in.out.data != nullptr || in.out_dots != nullptr || row >= shape.seq_len)
+    if (in.out.data != nullptr || in.delta_parts != nullptr || row >= shape.seq_len)
       out.delta[head_index * shape.padded_len + row] = lane_delta;
     // Padding has probability 0.
     out.logsumexp[head_index * shape.padded_len + row] =

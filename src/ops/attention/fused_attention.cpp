@@ -42,7 +42,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const AttentionDeltaPtr& delta_parts) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Otherwise exclusive attention's backward kernel writes delta to the workspace.
-    if (out_dots) out_dots->wanted = !exclusive_v;
+    if (delta_parts) delta_parts->wanted = !exclusive_v;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
@@ -113,7 +113,7 @@ at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::T
              separate_gate = gated ? HeadGateInputs() : options.gate;
   const auto y = FusedAttention::apply(
       q, k, v, optional_tensor(options.exclusive_v), optional_tensor(fused_gate.weight), scale,
-      options.documents, options.window, fused_gate, options.q_gradient, options.out_dots);
+      options.documents, options.window, fused_gate, options.q_gradient, options.delta_parts);
   return gated_heads(y, separate_gate);
 }
 

@@ -35,7 +35,7 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
   auto x = gate.x.tensor();
   // Copies the channels of materialized rows, which nothing else need keep if the projection is in
   // FP8; rows scaled by row are saved by the projection as well.
-  if (gate.defined() && gate.x.form() == NormedForm::written)
+  if (gate.defined() && gate.x.form() == NormedForm::materialized)
     x = x.detach().narrow(-1, 0, gate.weight.size(1)).contiguous();
   return {x, gate.x.row_scale(), gate.weight};
 }
