@@ -37,12 +37,12 @@ T from_capsule(const at::IValue& saved) {
 // Returns, in backward(), which of apply()'s first `count` inputs need a gradient. is_given(i)
 // tells whether input i is defined, since autograd numbers only the defined ones.
 template <std::size_t count, class IsGiven>
-std::array<bool, count> wanted_gradients(const torch::autograd::AutogradContext& context,
+std::array<bool, count> needed_gradients(const torch::autograd::AutogradContext& context,
                                          IsGiven is_given) {
-  std::array<bool, count> wanted{};
+  std::array<bool, count> needs_grad{};
   for (std::size_t i = 0, edge = 0; i < count; ++i)
-    wanted[i] = is_given(i) && context.needs_input_grad(edge++);
-  return wanted;
+    needs_grad[i] = is_given(i) && context.needs_input_grad(edge++);
+  return needs_grad;
 }
 
 }  // namespace tg

@@ -137,8 +137,8 @@ struct QueryTiles {
   }
 };
 
-// Returns the query position at which the visibility of `key` ends; for keys beyond the sequence,
-// that of the last key.
+// Returns the query position at which the visibility of `key` ends; keys beyond the sequence use
+// the last key's.
 __device__ inline int visible_until(const AttentionShape& shape, const Work& work, int sequence,
                                     int key) {
   return work.visible_until[sequence * shape.seq_len + min(key, shape.seq_len - 1)];

@@ -43,7 +43,7 @@ AttentionForward cudnn_or_flash_attention(const at::Tensor& q, const at::Tensor&
                                           const std::optional<Documents>& documents,
                                           std::int64_t window) {
   std::optional<AttentionForward> result;
-  if (!wants_gradient(q, k, v)) result = cudnn_attention(q, k, v, scale, documents, window);
+  if (!any_requires_grad(q, k, v)) result = cudnn_attention(q, k, v, scale, documents, window);
   return result ? *result : flash_attention(q, k, v, scale, documents, window);
 }
 

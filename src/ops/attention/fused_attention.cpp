@@ -92,13 +92,13 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
 
 }  // namespace
 
-bool wants_gradient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+bool any_requires_grad(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return at::GradMode::is_enabled() &&
          (q.requires_grad() || k.requires_grad() || v.requires_grad());
 }
 
 bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  return wants_gradient(q, k, v) && q.is_cuda() && use_hopper_kernels(q) &&
+  return any_requires_grad(q, k, v) && q.is_cuda() && use_hopper_kernels(q) &&
          at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
          v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
          q.size(0) * q.size(1) * q.size(2) <

@@ -14,6 +14,7 @@ at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
 // Whether grad mode is enabled and any of these requires a gradient.
-bool wants_gradient(const at::Tensor& q_bthd, const at::Tensor& k_bthd, const at::Tensor& v_bthd);
+bool any_requires_grad(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                       const at::Tensor& v_bthd);
 
 }  // namespace tg

@@ -36,14 +36,13 @@ struct Qkv {
   HeadGateGradientPtr gate_gradient{};
 };
 
-// Queries, keys and values of attention from the QKV projection, qkv [B, T, (heads + 2·KV)·hd].
-// Over each head, q = rope(rms_norm(q))·q_gain and k = rope(rms_norm(k)), and
+// Computes attention's queries, keys and values from the QKV projection, qkv [B, T, (heads +
+// 2·KV)·hd]. For each head, q = rope(rms_norm(q))·q_gain and k = rope(rms_norm(k)), and
 //   v = v + value_embedding + first_weight·first_v
-// With a value residual each layer returns first_v for the next, in the first layer its own v, so
-// that its gradient accumulates over the later layers.
-// One of heads and KV may be 0: then there are no queries, or no keys and values.
-// The kernels require that a head and half of its rotated part are multiples of 16 bytes, a head at
-// most 512 bytes.
+// With a value residual each layer returns first_v (the first layer: its own v) for the next layer,
+// so that its gradient accumulates over the later layers. Either heads or KV may be 0: no queries,
+// or no keys and values. The kernels require that the sizes of a head and of half its rotated part
+// are multiples of 16 bytes, and a head of at most 512 bytes.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
 // For qkv_proj_norm_rope(). qk_norm_rope_kernels_support(): whether the kernels support these

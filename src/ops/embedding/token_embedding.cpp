@@ -124,9 +124,9 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     auto& data = context->saved_data;
     const auto args =
         kernel_args(saved_inputs(saved, data["channels"].toInt(), data["bos_id"].toInt()));
-    const auto wanted =
-        wanted_gradients<7>(*context, [&](std::size_t i) { return saved[i].defined(); });
-    const auto needs = [&](std::size_t i) { return wanted[i]; };
+    const auto needs_grad =
+        needed_gradients<7>(*context, [&](std::size_t i) { return saved[i].defined(); });
+    const auto needs = [&](std::size_t i) { return needs_grad[i]; };
     const auto dy = aligned_contiguous(upstream[0]);
     const auto fp32 = dy.options().dtype(at::kFloat);
     at::Tensor dsum, dbigram, partials, sums;

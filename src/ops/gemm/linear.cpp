@@ -107,7 +107,7 @@ at::Tensor linear(const NormedInput& in, const Weight& weight) {
   const auto materialized = in.materialized();
   const auto& x = materialized.tensor();
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
-  if (weight.is_followed() || !at::GradMode::is_enabled())
+  if (weight.uses_autograd() || !at::GradMode::is_enabled())
     return linear_forward(materialized, weight);
   // Else autograd would not call backward.
   assert(x.requires_grad() || !weight.gradient.defined());

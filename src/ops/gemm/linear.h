@@ -13,7 +13,7 @@ struct Weight {
                         // the weight is a constant if `value` does not require a gradient
   Fp8Weight fp8{};      // `value` in FP8, used instead if defined
 
-  bool is_followed() const { return !gradient.defined() && value.requires_grad(); }
+  bool uses_autograd() const { return !gradient.defined() && value.requires_grad(); }
   // The weight as a constant, without FP8.
   Weight as_constants() const { return {value.defined() ? value.detach() : value, {}}; }
 };

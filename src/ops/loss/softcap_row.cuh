@@ -98,8 +98,8 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   } else {
     // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
     // 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less than the
-    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four does not
-    // overflow fp32.
+    // rounding of a 16-bit logit. e is at most 2^31, so that multiplying four denominators in
+    // invert() does not overflow fp32.
     constexpr int kGroup = P::size < 4 ? 1 : 4;
 #pragma unroll
     for (int first = 0; first < P::size; first += kGroup) {

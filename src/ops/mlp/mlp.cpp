@@ -102,7 +102,7 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 
 // Whether autograd need not differentiate the weights, so that a custom backward suffices.
 bool supports_custom_backward(const Weight& up, const Weight& down) {
-  return !up.is_followed() && !down.is_followed();
+  return !up.uses_autograd() && !down.uses_autograd();
 }
 
 }  // namespace

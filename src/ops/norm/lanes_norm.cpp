@@ -80,11 +80,11 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
 
     // If y exists only in FP8, the differentiable output is a tensor of y's shape whose values are
     // not read.
-    const auto followed = y0.defined()      ? y0
-                          : mixed.defined() ? mixed
-                                            : (two ? lane0 : in[0]).variable_data();
-    if (!two) return {followed};
-    variable_list out{followed, y1.defined() ? y1 : lane1.variable_data(), lane0, lane1};
+    const auto differentiable = y0.defined()      ? y0
+                                : mixed.defined() ? mixed
+                                                  : (two ? lane0 : in[0]).variable_data();
+    if (!two) return {differentiable};
+    variable_list out{differentiable, y1.defined() ? y1 : lane1.variable_data(), lane0, lane1};
     if (in[kMix].defined()) out.push_back(in[kX0].variable_data());
     return out;
   }
@@ -95,8 +95,8 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     const auto saved = context->get_saved_variables();
     Tensors in, d;
     std::copy(saved.begin(), saved.end(), in.begin());
-    const auto wanted =
-        wanted_gradients<kTensors>(*context, [&](std::size_t i) { return call.given[i]; });
+    const auto needs_grad =
+        needed_gradients<kTensors>(*context, [&](std::size_t i) { return call.given[i]; });
     const bool weighted = in[kWeights].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[0]) : at::Tensor(); };
     const auto gradient_of = [&](std::size_t i) {
@@ -118,17 +118,17 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
         .dy0_is_scaled = context->saved_data["dy0_is_scaled"].toBool(),
         .dy1_is_scaled = context->saved_data["dy1_is_scaled"].toBool()};
     if (weighted)
-      for (std::size_t t = 0; t <= kLast; ++t) d[t] = like(wanted[t]);
+      for (std::size_t t = 0; t <= kLast; ++t) d[t] = like(needs_grad[t]);
     else
-      d[kLast] = like(wanted[0] || wanted[kLast]);
-    d[kSkip] = like(wanted[kSkip]);
-    d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
+      d[kLast] = like(needs_grad[0] || needs_grad[kLast]);
+    d[kSkip] = like(needs_grad[kSkip]);
+    d[kX0] = reuse ? dx0_later : like(needs_grad[kX0]);
     for (std::size_t t = 0; t <= kLast; ++t) gradients.dterms[t] = mutable_data(d[t]);
     gradients.dskip = mutable_data(d[kSkip]), gradients.dx0 = mutable_data(d[kX0]);
     std::array<at::Tensor, 2> rounded;
     for (std::size_t i = 0; i < 2; ++i) {
       const auto t = kLast - 1 + i;
-      if (wanted[t]) rounded[i] = empty_fp8_like(d[t], call.scalings[i]);
+      if (needs_grad[t]) rounded[i] = empty_fp8_like(d[t], call.scalings[i]);
       gradients.copies[i] = fp8_copy(rounded[i], call.scalings[i]);
     }
     const auto target = [&](std::size_t i, const at::Tensor& accumulated) {
@@ -148,7 +148,7 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     if (!weighted) d[0] = d[kLast];
     variable_list result;
     for (std::size_t i = 0; i < kTensors; ++i)
-      if (call.given[i]) result.push_back(wanted[i] ? d[i] : at::Tensor());
+      if (call.given[i]) result.push_back(needs_grad[i] ? d[i] : at::Tensor());
     result.resize(result.size() + 2);  // `call` and `outputs` have no gradients
     return result;
   }
@@ -213,7 +213,7 @@ NormedLanes fused(const LaneTerms& lane_terms, const std::array<NormOptions, 2>&
 }
 
 NormedLanes reference(const LaneTerms& lane_terms, const std::array<NormOptions, 2>& norms) {
-  const auto weights = lane_terms.weights.followed();
+  const auto weights = lane_terms.weights.differentiable();
   const auto lane = [&](std::size_t k) {
     MixTerms terms;
     for (std::size_t t = 0; t < lane_terms.terms.size(); ++t) {

@@ -88,7 +88,7 @@ Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, No
   const bool in_gemm = form == NormedForm::deferred_scale && x.scalar_type() == at::kBFloat16 &&
                        supports_hopper_gemm(x, weight.value) && !weight.fp8.defined() &&
                        x.size(-1) <= cuda::kMaxResidualNormWidth &&
-                       (!weight.is_followed() || !at::GradMode::is_enabled());
+                       (!weight.uses_autograd() || !at::GradMode::is_enabled());
   return in_gemm ? Kernel::hopper : choose_residual_norm(x);
 }
 

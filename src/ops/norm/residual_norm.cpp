@@ -125,8 +125,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     Tensors in;
     std::copy(saved.begin(), saved.end(), in.begin());
     const auto given = context->saved_data["given"].toInt();
-    const auto wanted =
-        wanted_gradients<kTensors>(*context, [&](std::size_t i) { return (given >> i & 1) != 0; });
+    const auto needs_grad =
+        needed_gradients<kTensors>(*context, [&](std::size_t i) { return (given >> i & 1) != 0; });
 
     const bool mixed = in[kMix].defined();
     // Accumulates in place into the later blocks' dx0 if nothing else refers to it.
@@ -138,16 +138,16 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                           : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     Tensors d;
-    d[kX] = d[kBranch] = like(wanted[kX] || wanted[kBranch]);
-    d[kSkip] = like(wanted[kSkip]);
-    d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
+    d[kX] = d[kBranch] = like(needs_grad[kX] || needs_grad[kBranch]);
+    d[kSkip] = like(needs_grad[kSkip]);
+    d[kX0] = reuse ? dx0_later : like(needs_grad[kX0]);
 
     const auto rows = residual_norm_rows(in[kX], context->saved_data["norm_scale"].toDouble(),
                                          context->saved_data["channels"].toInt());
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
-    const auto rounded = wanted[kBranch] ? empty_fp8_like(d[kBranch], scaling) : at::Tensor();
+    const auto rounded = needs_grad[kBranch] ? empty_fp8_like(d[kBranch], scaling) : at::Tensor();
     const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
@@ -171,7 +171,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
 
     variable_list gradients(kTensors + 5);
     for (std::size_t i = 0; i < kTensors; ++i)
-      if (wanted[i]) gradients[i] = d[i];
+      if (needs_grad[i]) gradients[i] = d[i];
     return gradients;
   }
 };
@@ -208,7 +208,9 @@ ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_s
 
 at::Tensor add_term(const at::Tensor& sum, const MixTerm& term) {
   const auto dtype = (term.tensor.defined() ? term.tensor : sum).scalar_type();
-  const auto cast = [&](const MixWeight& parameter) { return parameter.followed().to(dtype); };
+  const auto cast = [&](const MixWeight& parameter) {
+    return parameter.differentiable().to(dtype);
+  };
   if (term.shares.defined()) {
     const auto shares = cast(term.shares);
     const auto kept = shares[0] * sum;
@@ -233,7 +235,7 @@ ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size
 
 }  // namespace
 
-at::Tensor MixWeight::followed() const {
+at::Tensor MixWeight::differentiable() const {
   if (!gradient.defined()) return value;
   auto leaf = value.detach().requires_grad_();
   leaf.mutable_grad() = gradient;  // autograd accumulates into it in place

@@ -21,7 +21,7 @@ struct MixWeight {
       : value(std::move(tensor)), gradient(std::move(sums)) {}
   bool defined() const { return value.defined(); }
   // Returns a tensor that autograd differentiates, for operations that do not handle `gradient`.
-  at::Tensor followed() const;
+  at::Tensor differentiable() const;
 };
 
 // A term of a residual sum s: s ← s + weight ⊙ tensor; or, with `shares`, s ← shares₀ ⊙ s + shares₁

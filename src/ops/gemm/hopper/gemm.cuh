@@ -13,7 +13,7 @@
 // with vertically adjacent tiles form a cluster and multicast B to each other: without multicast,
 // reading B from L2 would take longer than the MMAs.
 //
-// An Epilogue type has
+// Members of an Epilogue type:
 //   Element    of C and D: __nv_bfloat16, __half, __nv_fp8_e4m3 or __nv_fp8_e5m2
 //   Operand    of A and B: __nv_bfloat16, __half, or __nv_fp8_e4m3, whose scales the epilogue
 //              applies

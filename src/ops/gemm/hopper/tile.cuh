@@ -35,7 +35,8 @@ void dispatch_tile_columns(int width, Launch launch) {
 struct TileInfo {
   int row, column, index;
 };
-// Dequantization scales of FP8 operands A and B, in device memory.
+// Dequantization scales of FP8 operands A and B, in device memory; accumulators are multiplied by
+// both.
 struct OperandScales {
   const float *a, *b;
 
