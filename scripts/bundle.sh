@@ -40,7 +40,7 @@ mkdir -p "$work/build/lib"
 for program in "${programs[@]}"; do
   [[ -x $build/$program ]] || die "no $build/$program"
   strip -o "$work/build/$program" "$build/$program"
-  # Leaves out LibTorch's libraries and those of the system's C and C++ compilers.
+  # Leaves out LibTorch's libraries and the libraries of the system's C and C++ compilers.
   ldd "$build/$program" | awk '$2 == "=>" && $3 ~ "^/(usr/)?lib" &&
     $1 !~ /^lib(c|m|dl|rt|pthread|util|stdc[+][+]|gcc_s|cuda)[.]so/ {print $3}' |
     xargs -r cp -Lnt "$work/build/lib"

@@ -16,7 +16,7 @@
 # checkpoint and exit; launch.sh then exits with 75 and does not restart them. A second signal stops the ranks at
 # once.
 #
-# BUILD_DIR (default: build) is the build folder of train_gpt. The exit status is that of the rank that failed first
+# BUILD_DIR (default: build) is the build folder of train_gpt. The exit status is the one of the rank that failed first
 # (docs/faults.md). For several machines see docs/distributed.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -34,7 +34,7 @@ class TrainRun:
         self.val_losses = [event["val_loss"] for event in events["val"]]
         # Seconds of each score of the final weights, by name.
         self.scored_s = {event["name"]: event["eval_time_ms"] / 1000 for event in events["final"]}
-        # Of the GPU, or of the process on a CPU; empty if the run did not finish.
+        # Peak memory of the GPU, or of the process on a CPU; empty if the run did not finish.
         self.peak_bytes = [event["peak_allocated_bytes"] for event in events["memory"]]
         log = metrics.with_suffix(".log").read_text()
         memory = re.search(r"peak memory allocated: (\d+) MiB", log)

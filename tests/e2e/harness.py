@@ -98,7 +98,7 @@ class RunTest(unittest.TestCase):
         chosen.update(settings)
         plain = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
                  if name in os.environ}
-        # The same tests run with the sanitizers' build.
+        # The sanitizers' build runs these tests too.
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
         # GOMP_SPINCOUNT is what train_gpt would set, so that it need not execute itself again.

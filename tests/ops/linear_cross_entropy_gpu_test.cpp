@@ -68,7 +68,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
   Results run(double upstream = 1) const { return run(head(), upstream); }
-  // Uses the scales that a previous step leaves; the scale of the head itself is that of another
+  // Uses the scales that a previous step leaves; the head itself has the scale of another
   // network.
   Weight fp8_head() const {
     auto head = test::fp8_weight(weight);

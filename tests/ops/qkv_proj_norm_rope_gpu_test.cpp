@@ -256,7 +256,7 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto some = qkv_proj_norm_rope_of_queries(normed(in), weight, besides_projection(c, in),
                                                   table, first, count);
   const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-  // The same roundings except one of scaled rows; before them, a GEMM of another size may sum in
+  // Equal roundings except one of scaled rows; before them, a GEMM of another size may sum in
   // another order.
   const double tolerance = (c.scaled ? 3 : 1) * rounding_of(c.dtype);
   EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), tolerance);
