@@ -149,7 +149,7 @@ climb() {
 }
 
 # A build ignores variables that it does not know as settings.
-help=$("$build/train_gpt" --help)
+help=$("$build/train_gpt" --help all)
 for setting in $(rungs | grep -o '[A-Z][A-Z0-9_]*=' | tr -d =) "${base[@]%%=*}"; do
   flag=${setting,,}
   [[ $help == *"--${flag//_/-} "* ]] || echo "this build has no $setting"

@@ -113,7 +113,7 @@ std::string plan_text(const Settings& settings) {
   const bool documents = mode::segments_attention(settings);
   if (documents) text += segments_text(settings);
   for (const auto& stage : spec.plan.stages)
-    text += fmt::format("\n{}: {} calls\n\n{}", stage_title(stage), stage.pass.calls.size(),
+    text += fmt::format("\n{}: {} layer calls\n\n{}", stage_title(stage), stage.pass.calls.size(),
                         calls_text(stage.pass, documents));
   return text + "\n" + parameters_text(spec, settings);
 }

@@ -79,19 +79,18 @@ std::string script_names_text() {
   std::string text = "\nSwitches of the reference scripts, and the value that 1 selects\n";
   std::map<std::string, bool> values;
   for (const Entry& entry : script_name_entries(values))
-    text += fmt::format("  {:26}  {}\n", env_name(entry.member), entry.help);
+    text +=
+        fmt::format("  --{}  {}\n      {}\n      takes {}; default 0\n", flag_name(entry.member),
+                    env_name(entry.member), entry.help, entry.expected);
   return text;
 }
 
 std::string settings_text(std::string_view page) {
   std::string text, heading_before;
   for_each_entry([&](std::string_view own_page, const std::string& title, const Entry& entry) {
-    const bool shown = page.empty()   ? entry.role.is_common
-                       : page == kAll ? !is_of_recipe(own_page) && own_page != kCompatibility
-                                      : page == own_page;
-    if (!shown) return;
-    const auto heading =
-        own_page == kCompatibility ? "Compatibility with the reference scripts" : title;
+    if (page.empty() ? !entry.role.is_common : page != own_page) return;
+    auto heading = own_page == kCompatibility ? "Compatibility with the reference scripts" : title;
+    if (!page.empty() && is_of_recipe(own_page)) heading = fmt::format("{}: {}", own_page, heading);
     if (heading != heading_before) text += "\n" + heading + "\n";
     heading_before = heading;
     text += text_of(entry, true);
@@ -102,8 +101,8 @@ std::string settings_text(std::string_view page) {
 // Lists the pages.
 std::string pages_text() {
   std::string text =
-      "\nMore settings: train_gpt --help PAGE\n  all             settings that several recipes "
-      "have\n";
+      "\nMore settings: train_gpt --help PAGE\n  all             every setting, those of one "
+      "recipe last\n";
   for (const auto& page : help_pages()) {
     std::size_t count = 0;
     for_each_entry([&](std::string_view own_page, const std::string&, const Entry&) {
@@ -132,8 +131,9 @@ std::string help_text(std::string_view page) {
           ExitCode::usage, "--help {}: no such page; expected all, {}", page.substr(0, 200),
           fmt::join(pages, ", "));
   std::string text = page.empty() || page == kAll ? head : "";
-  text += settings_text(page);
-  if (page == kAll) text += settings_text(kCompatibility);
+  if (page != kAll) text += settings_text(page);
+  if (page == kAll)
+    for (const auto& each : pages) text += settings_text(each);
   if (page == kAll || page == kCompatibility) text += script_names_text();
   if (page.empty() || page == kAll) text += pages_text();
   return page.empty() || page == kAll ? text : text.substr(1);

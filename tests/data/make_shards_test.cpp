@@ -215,14 +215,14 @@ TEST(MakeShards, SaysOnceWhatTheTokenizerDoesNotKeep) {
   ASSERT_EQ(std::system(train.c_str()), 0);
   const auto lossy = run(dir, arguments, dir / "default.model");
   EXPECT_EQ(lossy.code, 0) << lossy.err;
-  EXPECT_EQ(
-      lossy.err,
-      fmt::format("WARN rank=0: tokenizer {} does not keep the text: of the first 3 documents, "
-                  "126 bytes, it drops or changes 6 of 6 line ends, 9 of 9 repeated, leading "
-                  "and trailing spaces, 3 of 87 other characters; bits per byte count what it "
-                  "leaves. To keep them, train it with --normalization_rule_name=identity "
-                  "--remove_extra_whitespaces=false\n",
-                  dir / "default.model"));
+  EXPECT_EQ(lossy.err,
+            fmt::format(
+                "WARN rank=0: tokenizer {} does not keep the text: of the first 3 documents, "
+                "126 bytes, it drops or changes 6 of 6 line ends, 9 of 9 repeated, leading "
+                "and trailing spaces, 3 of 87 other characters; bits per byte count the remaining "
+                "text. To keep them, train it with --normalization_rule_name=identity "
+                "--remove_extra_whitespaces=false\n",
+                dir / "default.model"));
 }
 
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {

@@ -88,7 +88,7 @@ class Gpt2VocabularyTest(ModelTest):
                                   capture_output=True, text=True)
             self.assertEqual(done.returncode, 65, done.stderr)
             self.assertIn(f"{file} has other merges than GPT-2's (expected 50000, found 444); copy the file again, or "
-                          "say with --own-merges", done.stderr)
+                          "pass --own-merges if the vocabulary is your own", done.stderr)
             self.assertFalse(out.exists())
 
     def test_ids_that_are_no_piece_of_the_tokenizer_are_refused_before_training(self):

@@ -124,8 +124,8 @@ class LastRecordTest(ResumeTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("recipe last_record: 11 blocks of 512 channels\nsegments begin with a row and with a document, and "
                       "every 2048 tokens of one (DOCUMENT_ATTENTION)\n", done.stdout)
-        self.assertRegex(done.stdout, r"(?m)^before recurrence: 11 visits$")
-        self.assertRegex(done.stdout, r"(?m)^in recurrence, from 0.35 of the schedule on: 17 visits$")
+        self.assertRegex(done.stdout, r"(?m)^before recurrence: 11 layer calls$")
+        self.assertRegex(done.stdout, r"(?m)^in recurrence, from 0.35 of the schedule on: 17 layer calls$")
         in_recurrence = done.stdout.split("in recurrence")[1]
         rows = re.findall(r"(?m)^ *(\d+) +(\d+) +(one|two) +(-|\d+, gated) +all tokens before in its segment, exclusive$", in_recurrence)
         self.assertEqual([int(block) for _, block, *_ in rows], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10])

@@ -122,6 +122,9 @@ def read_settings(path):
 
 def settings_of(texts):
     """Settings from {NAME: value}, with every `auto` resolved. Unknown names are ignored."""
+    for setting, switches in SWITCHES.items():
+        if setting in texts:
+            texts = texts | {switch: str(int(value == texts[setting])) for value, switch in switches.items()}
     for name, value in FIXED.items():
         if name in texts and value_of(texts[name], type(value)) != value:
             sys.exit(f"{name}={texts[name]} is not in this script")
