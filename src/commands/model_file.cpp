@@ -107,7 +107,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
     fmt::print("{}", parsed.version
                          ? version_text()
                          : help + kModelHelp + "Options\n" + options_text(inputs.options) +
-                               "\nThe settings: train_gpt help train\n");
+                               "\nThe settings: train_gpt --help all\n");
     return std::nullopt;
   }
   const auto& init_from = parsed.settings.runtime.init_from;

@@ -130,13 +130,13 @@ std::string help_text(std::string_view page) {
   REQUIRE(page.empty() || page == kAll || std::ranges::find(pages, page) != pages.end(),
           ExitCode::usage, "--help {}: no such page; expected all, {}", page.substr(0, 200),
           fmt::join(pages, ", "));
-  std::string text = page.empty() || page == kAll ? head : "";
-  if (page != kAll) text += settings_text(page);
-  if (page == kAll)
+  if (page.empty()) return head + settings_text(page) + pages_text();
+  if (page == kAll) {
+    std::string text = head;
     for (const auto& each : pages) text += settings_text(each);
-  if (page == kAll || page == kCompatibility) text += script_names_text();
-  if (page.empty() || page == kAll) text += pages_text();
-  return page.empty() || page == kAll ? text : text.substr(1);
+    return text + script_names_text() + pages_text();
+  }
+  return (settings_text(page) + (page == kCompatibility ? script_names_text() : "")).substr(1);
 }
 
 std::string options_text(const std::vector<Entry>& options) {

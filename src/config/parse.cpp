@@ -36,7 +36,7 @@ constexpr std::size_t longest_word = 4096;
 // Returns the hint about an unknown name. `spelled`: writes a member as the user would.
 template <class Spelled>
 std::string suggestion(const std::vector<std::string>& meant, Spelled spelled) {
-  if (meant.empty()) return "--help lists those that there are";
+  if (meant.empty()) return "--help all lists those that there are";
   std::string text = "did you mean ";
   for (std::size_t i = 0; i < meant.size(); ++i) {
     if (i > 0) text += i + 1 == meant.size() ? " or " : ", ";

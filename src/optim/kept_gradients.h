@@ -27,7 +27,7 @@ class GradientSums {
   // Adds the gradients to the sums, unless `skip` [] is not 0; call it after any other step.
   void add(const at::Tensor& skip) const;
 
-  // "gradient_sum.NAME", sharing storage: this rank's summands of sums over all ranks.
+  // "gradient_sum.NAME", sharing storage: this rank's terms of sums over all ranks.
   NamedTensors state() const;
 
  private:

@@ -61,7 +61,7 @@ class Optimizer {
   NamedTensors sharded_state() const;     // of this rank's shards only
   // This rank's gradients of rows with rule `none`.
   NamedTensors kept_gradients() const { return kept_.state(); }
-  // This rank's summands of sums over all ranks.
+  // This rank's terms of sums over all ranks.
   NamedTensors gradient_sums() const { return sums_.state(); }
 
  private:

@@ -66,18 +66,18 @@ def main():
     s = settings_of(read_texts("/dev/stdin"))
     heads = "".join(
         f'<marker id="{name}" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
-        f'<path class="{of}" d="M 0 0 L 6 3 L 0 6 z"/></marker>'
-        for name, of in (("head", "fill3"), ("skip", "fill1")))
-    visits = len(called_blocks(s, recurrent=True))
+        f'<path class="{style}" d="M 0 0 L 6 3 L 0 6 z"/></marker>'
+        for name, style in (("head", "fill3"), ("skip", "fill1")))
+    calls = len(called_blocks(s, recurrent=True))
     middle = 60 + BEND * STEP * s.NUM_LAYERS
-    bottom = middle + HEIGHT + 90 + BEND * STEP * visits
+    bottom = middle + HEIGHT + 90 + BEND * STEP * calls
     parts = [f"<defs>{heads}</defs>",
-             *one_pass(s, False, round(middle), f"Before recurrence: {s.NUM_LAYERS} visits"),
-             *one_pass(s, True, round(bottom), f"In recurrence: {visits} visits of the same {s.NUM_LAYERS} blocks"),
-             text(LEFT - 88, bottom + HEIGHT + 54, "A box is a visit of a block, blue where it is one of the looped"
+             *one_pass(s, False, round(middle), f"Before recurrence: {s.NUM_LAYERS} layer calls"),
+             *one_pass(s, True, round(bottom), f"In recurrence: {calls} layer calls of the same {s.NUM_LAYERS} blocks"),
+             text(LEFT - 88, bottom + HEIGHT + 54, "A box is a layer call, blue where it is one of the looped"
                   " blocks; where there are two lanes, attention is above and the MLP below. Arcs are skips.", "faint")]
-    title = "The visits of blocks in a pass of record_1061.env: with recurrence blocks 3 to 5 come three times"
-    print(svg(LEFT + visits * STEP + 80, round(bottom) + HEIGHT + 70, title, parts), end="")
+    title = "The layer calls of a pass of record_1061.env: with recurrence blocks 3 to 5 come three times"
+    print(svg(LEFT + calls * STEP + 80, round(bottom) + HEIGHT + 70, title, parts), end="")
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
        {},
        "64 unknown flag --momentum; did you mean --muon-momentum, --muon-momentum-warmup-start, "
        "--muon-momentum-warmup-steps or --muon-momentum-cooldown-steps?"},
-      {{"--frobnicate"}, {}, "64 unknown flag --frobnicate; --help lists those that there are"},
+      {{"--frobnicate"}, {}, "64 unknown flag --frobnicate; --help all lists those that there are"},
       {{"extra"}, {}, "64 unexpected argument 'extra'"},
       {{"--fused", "yes"}, {}, "64 unexpected argument 'yes'"},
       {{"--seed"}, {}, "64 --seed needs a value"},

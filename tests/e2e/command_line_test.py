@@ -14,6 +14,7 @@ class HelpTest(RunTest):
 
     def test_lists_the_commands_before_the_settings(self):
         text = self.prints("--help")
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
         for word in ("MATRIX_LR", "--matrix-lr", "0.025", "Model"):
             self.assertIn(word, text)
         for word in ("\n  train ", "\n  eval ", "\n  quantize ", "\n  sample ", "\n  inspect ", "\n  report ", "\n  watch ", "\n  completion ", "\n  help "):

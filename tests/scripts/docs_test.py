@@ -57,7 +57,7 @@ def flags_of(program, command=None):
         if command in ("train", "help"):
             return settings() | {"--config", "--help", "--version"}
         said = run(BUILD / "train_gpt", "help", command)
-        takes_settings = "--SETTING" in said or "help train" in said
+        takes_settings = "--SETTING" in said
         return frozenset(FLAG.findall(said)) | {"--help"} | (settings() | {"--config"} if takes_settings else set())
     if program == "make_shards":
         return frozenset(FLAG.findall(run(BUILD / "make_shards", "--help")))
