@@ -39,8 +39,8 @@ class Role {
   bool is_path = false;
   bool is_compatibility = false;  // accepted as the reference implementation accepts it
   bool is_common = false;         // on the first page of --help
-  RecipeChoice recipe =
-      RecipeChoice::automatic;  // its script alone has this setting; auto: several
+  // The recipe whose script alone has this setting; auto: several have it.
+  RecipeChoice recipe = RecipeChoice::automatic;
   Ineffective ineffective = {};
 
   // No default: every setting says whether it is fixed on resume.

@@ -35,8 +35,8 @@ struct AttentionOptions {
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
   QueryGradientPtr q_gradient = {};  // destination of dQ outside autograd (qk_norm_rope.h)
-  AttentionDeltaPtr delta_parts =
-      {};  // of the output projection, if nothing lies in between; no gate
+  // Delta of the output projection, if neither a gate nor another operation lies in between.
+  AttentionDeltaPtr delta_parts = {};
 };
 
 // Computes causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head
