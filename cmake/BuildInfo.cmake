@@ -9,6 +9,7 @@ endif()
 # and checkout times change the size by a few per cent.
 set(archive ${OUTPUT}.tar.xz)
 file(GLOB_RECURSE sources ${SOURCE_DIR}/src/*)
+list(FILTER sources EXCLUDE REGEX "/__pycache__/")
 file(ARCHIVE_CREATE OUTPUT ${archive} PATHS ${sources} FORMAT gnutar COMPRESSION XZ MTIME 0)
 file(SIZE ${archive} bytes)
 file(REMOVE ${archive})

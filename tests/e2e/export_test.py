@@ -70,10 +70,9 @@ def replaced_transformers():
 
 
 def load_modeling(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    modeling = importlib.util.module_from_spec(spec)
+    modeling = types.ModuleType(path.stem)
     with replaced_transformers():
-        spec.loader.exec_module(modeling)
+        exec(compile(path.read_text(), path, "exec"), vars(modeling))  # an import would write __pycache__ next to path
     return modeling
 
 

@@ -1,8 +1,11 @@
 """The end of a run: its artifact, and the scores of the weights read back from it."""
 
+import compileall
 import io
 import lzma
+import re
 import shutil
+import subprocess
 import tarfile
 import unittest
 import zlib
@@ -84,8 +87,23 @@ class ScoresTest(RunTest):
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:xz", format=tarfile.GNU_FORMAT) as archive:
             for file in sorted(path for path in (SOURCE / "src").rglob("*") if path.is_file()):
-                archive.add(file, file.relative_to(SOURCE), filter=without_time)
+                if file.parent.name != "__pycache__":
+                    archive.add(file, file.relative_to(SOURCE), filter=without_time)
         self.assertAlmostEqual(size / len(packed.getvalue()), 1, delta=0.01)
+
+    def test_the_code_size_does_not_count_pythons_bytecode(self):
+        tree, header = self.folder / "tree", self.folder / "build_info.h"
+        shutil.copytree(SOURCE / "src" / "commands", tree / "src" / "commands")
+
+        def code_size():
+            subprocess.run(["cmake", f"-DSOURCE_DIR={tree}", f"-DOUTPUT={header}", "-P", SOURCE / "cmake/BuildInfo.cmake"],
+                           check=True)
+            return int(re.search(r"kCodeBytes = (\d+);", header.read_text())[1])
+        before = code_size()
+        self.assertGreater(before, 0)
+        compileall.compile_dir(tree, quiet=1)
+        self.assertTrue(list(tree.rglob("__pycache__/*.pyc")))
+        self.assertEqual(code_size(), before)
 
     def test_int8_zlib_has_its_own_file_and_lines(self):
         events = self.train(ARTIFACT="int8_zlib")
