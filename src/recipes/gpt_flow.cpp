@@ -20,7 +20,7 @@ MixTerms entry_terms(const Layers& layers, const LayerCall& call, const Residual
   auto terms = in.terms;
   auto mix = mix_of(layers, call);
   if (ResidualCoefficients::makes_skip(call)) {
-    terms.push_back({.tensor = in.skip, .shares = layers.residual_coefficients().skip(call)});
+    terms.push_back({.tensor = in.skip, .blend = layers.residual_coefficients().skip(call)});
   } else if (call.skip.weights) {
     const auto weight = layers.widened(layers[call.skip.weights][call.skip.row]);
     if (call.skip.slot)
@@ -28,7 +28,7 @@ MixTerms entry_terms(const Layers& layers, const LayerCall& call, const Residual
     else  // x itself is the skip: folds its weight into m0
       mix = at::stack({mix[0] * (1 + weight), mix[1].expand_as(weight)});
   }
-  terms.push_back({.tensor = in.x0, .shares = mix});
+  terms.push_back({.tensor = in.x0, .blend = mix});
   return terms;
 }
 
@@ -66,7 +66,7 @@ ResidualStream layer_in_two_lanes(const Layers& layers, const Layer& layer,
                   .skip = in.skip,
                   .x0 = in.x0,
                   .mix = mix_of(layers, call)};
-  if (call.skip.weights) terms.shares = layers.residual_coefficients().skip(call);
+  if (call.skip.weights) terms.blend = layers.residual_coefficients().skip(call);
   const auto entry = layer.norm_lanes(terms);
   const auto attended = layer.attention(entry.y[0], in.values, in.first_v);
   const auto feeds = layer.scored(entry.y[1]);

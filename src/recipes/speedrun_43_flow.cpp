@@ -17,7 +17,7 @@ MixTerms entry_terms(const Layers& layers, const Layer& layer, const ResidualStr
     else
       mix = at::stack({mix[0] * (1 + weight), mix[1]});
   }
-  terms.push_back({.tensor = in.x0, .shares = mix});
+  terms.push_back({.tensor = in.x0, .blend = mix});
   return terms;
 }
 

@@ -23,7 +23,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
     const auto value = make.fp32(shape).detach();
     return MixWeight(value, at::zeros_like(value));
   };
-  const auto shares = accumulated({2, r.dim}), weights = accumulated({2, 4}),
+  const auto blend = accumulated({2, r.dim}), weights = accumulated({2, 4}),
              final_lane = accumulated({1, 4});
   const NormOptions deferred{.scale = 0.5, .form = NormedForm::deferred_scale};
   timer.row("residual_norm with a gated skip", bytes(5 * x, 10 * x),
@@ -31,8 +31,8 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
             [&](const auto& in) {
               const auto out = residual_norm({{in[0]},
                                               {in[1]},
-                                              {.tensor = in[2], .shares = shares},
-                                              {.tensor = in[3], .shares = in[4]}},
+                                              {.tensor = in[2], .blend = blend},
+                                              {.tensor = in[3], .blend = in[4]}},
                                              deferred);
               return Tensors{out.x, out.y.tensor(), out.x0};
             });
@@ -45,7 +45,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
             [&](const auto& in) {
               return two({.terms = {{in[0]}, {in[1]}},
                           .skip = in[2],
-                          .shares = shares,
+                          .blend = blend,
                           .x0 = in[3],
                           .mix = in[4]});
             });
@@ -64,7 +64,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
               return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
                           .weights = weights,
                           .skip = in[4],
-                          .shares = shares,
+                          .blend = blend,
                           .x0 = in[5],
                           .mix = in[6]});
             });

@@ -263,8 +263,8 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
                                 .x0 = matrix(rows, width, 6),
                                 .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
                                 .branch_gradient_scaling = gradient_scaling,
-                                .skip_shares = {}};
-      if (gated) chain.skip_shares = at::stack({vector(5), vector(9)});
+                                .skip_blend = {}};
+      if (gated) chain.skip_blend = at::stack({vector(5), vector(9)});
       NormOptions norm{.scale = 0.5, .form = form, .rounding = scales ? Fp8Scaling() : y_scaling};
       const auto gradient_of = [&](const ResidualNorm& out) {
         torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};

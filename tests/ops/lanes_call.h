@@ -52,7 +52,7 @@ inline NamedRows run_lanes(const LanesCall& call, std::int64_t rows, std::int64_
     in.terms.push_back({.tensor = row("term " + std::to_string(t), call.terms[t])});
   in.weights = parameter("weights", call.weighted, {call.lanes, std::ssize(call.terms)});
   in.skip = row("skip", call.skip);
-  in.shares = parameter("shares", call.skip || call.own_skip, {2, width});
+  in.blend = parameter("blend", call.skip || call.own_skip, {2, width});
   in.x0 = row("x0", call.mix);
   in.mix = parameter("mix", call.mix, {2, width});
   const auto channels = call.padded ? width - 3 : 0;

@@ -13,11 +13,11 @@ struct Drawn {
   at::Tensor lane0 = test::normal({3, 8}, 1), lane1 = test::normal({3, 8}, 2),
              attention = test::normal({3, 8}, 3), mlp = test::normal({3, 8}, 4),
              skip = test::normal({3, 8}, 5), x0 = test::normal({3, 8}, 6),
-             weights = test::normal({2, 4}, 7), shares = test::normal({2, 8}, 8),
+             weights = test::normal({2, 4}, 7), blend = test::normal({2, 8}, 8),
              mix = test::normal({2, 8}, 9);
 
   std::vector<at::Tensor> all() const {
-    return {lane0, lane1, attention, mlp, skip, x0, weights, shares, mix};
+    return {lane0, lane1, attention, mlp, skip, x0, weights, blend, mix};
   }
   MixTerms terms() const { return {{lane0}, {lane1}, {attention}, {mlp}}; }
 };
@@ -36,7 +36,7 @@ TEST(LanesNorm, AddsSkipsMixesAndNorms) {
     const auto out = lanes_norm({.terms = d.terms(),
                                  .weights = d.weights,
                                  .skip = skip,
-                                 .shares = d.shares,
+                                 .blend = d.blend,
                                  .x0 = d.x0,
                                  .mix = d.mix},
                                 {NormOptions{.scale = 0.5}, {.scale = 0.7}});
@@ -44,8 +44,8 @@ TEST(LanesNorm, AddsSkipsMixesAndNorms) {
     const auto expected = at::cat({skipped, lane(1), 0.5 * rms(mixed), 0.7 * rms(lane(1)), d.x0});
     EXPECT_TRUE(test::is_close(all(out), expected, 1e-12, 1e-14));
   };
-  expect(d.skip, d.shares[0] * lane(0) + d.shares[1] * d.skip);
-  expect({}, d.shares[0] * lane(0));
+  expect(d.skip, d.blend[0] * lane(0) + d.blend[1] * d.skip);
+  expect({}, d.blend[0] * lane(0));
 }
 
 TEST(LanesNorm, WithoutWeightsBothLanesAreTheSum) {
@@ -76,7 +76,7 @@ TEST(LanesNorm, GradientsAreRight) {
     return all(lanes_norm({.terms = d.terms(),
                            .weights = d.weights,
                            .skip = d.skip,
-                           .shares = d.shares,
+                           .blend = d.blend,
                            .x0 = d.x0,
                            .mix = d.mix},
                           {NormOptions{.scale = 0.5}, {.scale = 0.7}}));
@@ -93,17 +93,17 @@ TEST(LanesNorm, GradientsOfConstantsAreAddedToTheirBuffers) {
       leaf.mutable_grad() = at::ones_like(value);
       return accumulates ? MixWeight(leaf, leaf.grad()) : MixWeight(leaf.requires_grad_());
     };
-    const auto weights = weight(d.weights), shares = weight(d.shares), mix = weight(d.mix);
+    const auto weights = weight(d.weights), blend = weight(d.blend), mix = weight(d.mix);
     const auto out = lanes_norm({.terms = d.terms(),
                                  .weights = weights,
                                  .skip = d.skip,
-                                 .shares = shares,
+                                 .blend = blend,
                                  .x0 = d.x0,
                                  .mix = mix},
                                 {});
     all(out).square().sum().backward();
     std::vector<at::Tensor> found;
-    for (const auto& parameter : {weights, shares, mix}) found.push_back(parameter.value.grad());
+    for (const auto& parameter : {weights, blend, mix}) found.push_back(parameter.value.grad());
     return found;
   };
   const auto added = gradients(true), followed = gradients(false);

@@ -23,7 +23,7 @@ struct Call {
   bool keep_sum = false;
   bool defers = false;  // defers the norm if that is supported
   bool padded = false;  // three channels are excluded from the mean
-  bool shares = false;  // weights of x + branch and the skip; without a skip, of x + branch alone
+  bool blend = false;   // weights of x + branch and the skip; without a skip, of x + branch alone
   bool accumulates = false;  // the gradient of the weights accumulates into a buffer of ones
   std::string unused = "";   // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
@@ -37,7 +37,7 @@ const Call kGatedSkip{.name = "a gated skip",
                       .branch = true,
                       .skip = true,
                       .mix = Mix::vector,
-                      .shares = true,
+                      .blend = true,
                       .accumulates = true};
 const std::vector<Call> kCalls{
     {.name = "norm alone"},
@@ -71,17 +71,17 @@ const std::vector<Call> kCalls{
      .mix = Mix::vector,
      .keep_sum = true,
      .defers = true,
-     .shares = true},
+     .blend = true},
     {.name = "a gated skip, scalar mix, padded",
      .branch = true,
      .skip = true,
      .mix = Mix::scalar,
      .padded = true,
-     .shares = true},
+     .blend = true},
     {.name = "x itself is the skip",
      .branch = true,
      .mix = Mix::vector,
-     .shares = true,
+     .blend = true,
      .accumulates = true},
     {.name = "only y is used",
      .branch = true,
@@ -139,8 +139,8 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto parameter = [&](const char* name, bool given, at::IntArrayRef shape) {
       return leaf(name, given, shape, true);
     };
-    const auto shares = [&]() -> MixWeight {
-      const auto leaf_of = parameter("skip_shares", call.shares, {2, width});
+    const auto blend = [&]() -> MixWeight {
+      const auto leaf_of = parameter("skip_blend", call.blend, {2, width});
       if (!call.accumulates) return leaf_of;
       leaf_of.mutable_grad() = at::ones_like(leaf_of);
       return {leaf_of.detach(), leaf_of.grad()};
@@ -150,12 +150,12 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
         .x = data("x", true),
         .branch = data("branch", call.branch),
         .skip = data("skip", call.skip),
-        .skip_weight = parameter("skip_weight", call.skip && !call.shares, {width}),
+        .skip_weight = parameter("skip_weight", call.skip && !call.blend, {width}),
         .x0 = data("x0", mixed),
         .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
                                        : parameter("mix", mixed, {2}),
         .branch_gradient_scaling = {},
-        .skip_shares = shares()};
+        .skip_blend = blend()};
     const auto out =
         residual_norm(terms.terms(),
                       {.scale = 0.5,

@@ -18,7 +18,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Indices of apply()'s tensors: the terms, then these.
-enum : std::size_t { kSkip = cuda::kLaneTerms, kX0, kMix, kShares, kWeights, kTensors };
+enum : std::size_t { kSkip = cuda::kLaneTerms, kX0, kMix, kBlend, kWeights, kTensors };
 constexpr std::size_t kLast = cuda::kLaneTerms - 1;  // a term
 using Tensors = std::array<at::Tensor, kTensors>;
 
@@ -28,7 +28,7 @@ struct Call {
   std::array<bool, kTensors> given{};
   std::array<NormOptions, 2> norms{};
   std::array<Fp8Scaling, 2> scalings{};  // for the gradients of the last two terms
-  at::Tensor mix_gradient, shares_gradient, weights_gradient;  // of MixWeight
+  at::Tensor mix_gradient, blend_gradient, weights_gradient;  // of MixWeight
 
   Tensors spread(at::TensorList defined) const {
     Tensors all;
@@ -43,7 +43,7 @@ cuda::LanesNormTerms pointers(const Tensors& tensors, const Call& call) {
                              .lanes = static_cast<int>(call.lanes),
                              .skip = const_data(tensors[kSkip]),
                              .x0 = const_data(tensors[kX0]),
-                             .shares = const_fp32_data(tensors[kShares]),
+                             .blend = const_fp32_data(tensors[kBlend]),
                              .mix = const_fp32_data(tensors[kMix]),
                              .norm_scale_1 = static_cast<float>(call.norms[1].scale)};
   for (std::size_t t = 0; t <= kLast; ++t) terms.terms[t] = const_data(tensors[t]);
@@ -136,7 +136,7 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
       return sum_target(d[i], accumulated);
     };
     const cuda::LanesNormSums sums{target(kMix, call.mix_gradient),
-                                   target(kShares, call.shares_gradient),
+                                   target(kBlend, call.blend_gradient),
                                    target(kWeights, call.weights_gradient)};
     const int blocks =
         cuda::lanes_norm_blocks(terms, rows, rounded[0].defined() || rounded[1].defined());
@@ -162,7 +162,7 @@ Tensors in_kernel_order(const LaneTerms& lane_terms) {
   for (std::size_t t = 0; t < count; ++t)
     in[lane_terms.weights.defined() || t == 0 ? t : kLast] = lane_terms.terms[t].tensor;
   in[kSkip] = lane_terms.skip, in[kX0] = lane_terms.x0;
-  in[kMix] = lane_terms.mix.value, in[kShares] = lane_terms.shares.value,
+  in[kMix] = lane_terms.mix.value, in[kBlend] = lane_terms.blend.value,
   in[kWeights] = lane_terms.weights.value;
   return in;
 }
@@ -179,7 +179,7 @@ bool supported(const LaneTerms& lane_terms) {
   const auto count = lane_terms.terms.size();
   return (lane_terms.weights.defined() ? count == cuda::kLaneTerms : count <= 2) && x.defined() &&
          choose_residual_norm(x) == Kernel::cuda && is_vector(lane_terms.weights) &&
-         is_vector(lane_terms.shares) && is_vector(lane_terms.mix) && is_row(lane_terms.skip) &&
+         is_vector(lane_terms.blend) && is_vector(lane_terms.mix) && is_row(lane_terms.skip) &&
          is_row(lane_terms.x0) && std::ranges::all_of(lane_terms.terms, [&](const auto& term) {
            return is_row(term.tensor);
          });
@@ -190,7 +190,7 @@ NormedLanes fused(const LaneTerms& lane_terms, const std::array<NormOptions, 2>&
   Call call{.lanes = lane_terms.lanes(),
             .norms = norms,
             .mix_gradient = lane_terms.mix.gradient,
-            .shares_gradient = lane_terms.shares.gradient,
+            .blend_gradient = lane_terms.blend.gradient,
             .weights_gradient = lane_terms.weights.gradient};
   std::array<NormOutputs, 2> outputs;
   for (std::size_t k = 0; k < call.lanes; ++k) outputs[k] = norm_outputs(in[0], norms[k]);
@@ -227,12 +227,11 @@ NormedLanes reference(const LaneTerms& lane_terms, const std::array<NormOptions,
   };
   auto first = MixTerms{{.tensor = lane(0)}};
   if (lane_terms.lanes() == 1) return {.y = {residual_norm(first, norms[0]).y}};
-  if (lane_terms.shares.defined())
-    first.push_back({.tensor = lane_terms.skip, .shares = lane_terms.shares});
+  if (lane_terms.blend.defined())
+    first.push_back({.tensor = lane_terms.skip, .blend = lane_terms.blend});
   const auto lane0 = residual_sum(first), lane1 = lane(1);
   auto mixed = MixTerms{{.tensor = lane0}};
-  if (lane_terms.mix.defined())
-    mixed.push_back({.tensor = lane_terms.x0, .shares = lane_terms.mix});
+  if (lane_terms.mix.defined()) mixed.push_back({.tensor = lane_terms.x0, .blend = lane_terms.mix});
   const auto norm0 = residual_norm(mixed, norms[0]), norm1 = residual_norm({{lane1}}, norms[1]);
   return {.lanes = {lane0, lane1}, .y = {norm0.y, norm1.y}, .x0 = norm0.x0};
 }

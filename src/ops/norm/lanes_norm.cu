@@ -25,12 +25,12 @@ struct LaneWeights {
 
 // A thread's parameters for one chunk; reloaded for every row.
 struct Parameters {
-  Pack8<float> share0, share1, mix0, mix1;
+  Pack8<float> blend0, blend1, mix0, mix1;
 };
 __device__ inline Parameters load_parameters(const LanesNormTerms& terms, int width, int column) {
   const auto second = [&](const float* pair) { return pair == nullptr ? nullptr : pair + width; };
-  return {load_parameter(terms.shares, true, 1, column),
-          load_parameter(second(terms.shares), true, 0, column),
+  return {load_parameter(terms.blend, true, 1, column),
+          load_parameter(second(terms.blend), true, 0, column),
           load_parameter(terms.mix, true, 1, column),
           load_parameter(second(terms.mix), true, 0, column)};
 }
@@ -74,7 +74,7 @@ struct LaneRows {
       const float lane0 = rounded(sums[0]);
       return {sums[0], lane0, lane0, 0};
     } else {
-      const float lane0 = rounded(fmaf(p.share1[i], skip.chunks[k][i], p.share0[i] * sums[0]));
+      const float lane0 = rounded(fmaf(p.blend1[i], skip.chunks[k][i], p.blend0[i] * sums[0]));
       return {sums[0], lane0, rounded(fmaf(p.mix0[i], lane0, p.mix1[i] * x0.chunks[k][i])),
               rounded(sums[1])};
     }
@@ -248,8 +248,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
           add(kShare0, dlane, element.sum);
           add(kShare1, dlane, skip);
           dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
-          dskip[i] = p.share1[i] * dlane;
-          d[0] = p.share0[i] * dlane;
+          dskip[i] = p.blend1[i] * dlane;
+          d[0] = p.blend0[i] * dlane;
           d[1] = dlane1.chunks[k][i] +
                  norm1.scale * fmaf(-norm1.x_scale, element.lane1, dy1.chunks[k][i]);
         }
@@ -351,7 +351,7 @@ void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& ro
   check_launch("lanes_norm_backward");
   const std::int64_t weights = terms.lanes * kLaneTerms, vectors = (columns - weights) / 2;
   sum_rows(partials, blocks,
-           {{{vectors, sums.mix}, {vectors, sums.shares}, {weights, sums.weights}}}, stream);
+           {{{vectors, sums.mix}, {vectors, sums.blend}, {weights, sums.weights}}}, stream);
 }
 
 }  // namespace tg::cuda

@@ -10,12 +10,12 @@ namespace tg {
 // One or two lanes of the residual stream, each a weighted sum of the same terms:
 //   lane k = Σ_t weights[k, t] · term t
 // With two lanes, lane 0 then adds a skip, and its norm reads a mix with x0:
-//   lane 0 ← shares₀ ⊙ lane 0 + shares₁ ⊙ skip,  mixed = mix₀ ⊙ lane 0 + mix₁ ⊙ x0
+//   lane 0 ← blend₀ ⊙ lane 0 + blend₁ ⊙ skip,  mixed = mix₀ ⊙ lane 0 + mix₁ ⊙ x0
 struct LaneTerms {
-  MixTerms terms{};  // of one dtype, without own weights or shares; undefined tensors are omitted
+  MixTerms terms{};     // of one dtype, without own weights or blend; undefined tensors are omitted
   MixWeight weights{};  // [lanes, terms]; undefined: two lanes, each the plain sum
-  at::Tensor skip{};    // [..., D]; undefined: lane 0 ← shares₀ ⊙ lane 0
-  MixWeight shares{};   // [2, D]; undefined: no skip and no scaling of lane 0
+  at::Tensor skip{};    // [..., D]; undefined: lane 0 ← blend₀ ⊙ lane 0
+  MixWeight blend{};    // [2, D]; undefined: no skip and no scaling of lane 0
   at::Tensor x0{};
   MixWeight mix{};  // [2] or [2, D]; undefined: mixed is lane 0
 

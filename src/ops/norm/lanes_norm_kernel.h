@@ -14,8 +14,8 @@ struct LanesNormTerms {
   int lanes = 2;
   // For lane 0 of two lanes.
   const void *skip = nullptr, *x0 = nullptr;
-  const float *shares = nullptr, *mix = nullptr;  // [2, width]
-  float norm_scale_1 = 1;                         // of lane 1; lane 0 has rows.norm_scale
+  const float *blend = nullptr, *mix = nullptr;  // [2, width]
+  float norm_scale_1 = 1;                        // of lane 1; lane 0 has rows.norm_scale
 };
 
 // Outputs of a norm: y, norm_scale/rms [count], and y's FP8 copy (bf16 only).
@@ -42,9 +42,9 @@ struct LanesNormGradients {
   Fp8Copy copies[2] = {};  // of the last two terms' gradients (bf16 only)
 };
 struct LanesNormSums {
-  SumTarget mix{}, shares{}, weights{};
+  SumTarget mix{}, blend{}, weights{};
 };
-// Length of the fp32 row of parameter gradients: with two lanes mix and shares, whether they exist
+// Length of the fp32 row of parameter gradients: with two lanes mix and blend, whether they exist
 // or not, then weights.
 inline std::int64_t lanes_norm_columns(const LanesNormTerms& terms, const ResidualNormRows& rows) {
   return terms.lanes == 2 ? std::int64_t{4} * rows.width + 2 * kLaneTerms : kLaneTerms;

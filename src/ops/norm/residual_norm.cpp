@@ -20,7 +20,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Indices of apply()'s tensors. kSkipWeight: weight [D] or shares [2, D] of the skip.
+// Indices of apply()'s tensors. kSkipWeight: weight [D] or blend [2, D] of the skip.
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
@@ -48,13 +48,13 @@ std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
   if (is_plain()) in[kBranch] = (next++)->tensor;
   if (next != terms.end() && next->weight.defined() && next->weight.value.dim() == 1)
     gradients.skip = take(kSkip, kSkipWeight, next->weight);
-  else if (std::distance(next, terms.end()) == 2 && next->shares.defined() &&
-           next->shares.value.dim() == 2)
-    gradients.skip = take(kSkip, kSkipWeight, next->shares);
-  if (next != terms.end() && next->shares.defined() && next->tensor.defined())
-    gradients.mix = take(kX0, kMix, next->shares);
-  const bool shares = in[kSkipWeight].defined() && in[kSkipWeight].dim() == 2;
-  if (!in[kX].defined() || next != terms.end() || (shares && !in[kMix].defined()))
+  else if (std::distance(next, terms.end()) == 2 && next->blend.defined() &&
+           next->blend.value.dim() == 2)
+    gradients.skip = take(kSkip, kSkipWeight, next->blend);
+  if (next != terms.end() && next->blend.defined() && next->tensor.defined())
+    gradients.mix = take(kX0, kMix, next->blend);
+  const bool blend = in[kSkipWeight].defined() && in[kSkipWeight].dim() == 2;
+  if (!in[kX].defined() || next != terms.end() || (blend && !in[kMix].defined()))
     return std::nullopt;
   return KernelTerms{in, gradients};
 }
@@ -62,15 +62,15 @@ std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
 cuda::ResidualNormTerms pointers(const Tensors& tensors) {
   const auto& skip_weight = tensors[kSkipWeight];
   const float* weight = const_fp32_data(skip_weight);
-  const bool shares = skip_weight.defined() && skip_weight.dim() == 2;
+  const bool blend = skip_weight.defined() && skip_weight.dim() == 2;
   return {.x = const_data(tensors[kX]),
           .branch = const_data(tensors[kBranch]),
           .skip = const_data(tensors[kSkip]),
           .x0 = const_data(tensors[kX0]),
-          .skip_weight = shares ? weight + skip_weight.size(1) : weight,
+          .skip_weight = blend ? weight + skip_weight.size(1) : weight,
           .mix = const_fp32_data(tensors[kMix]),
           .mix_is_vector = tensors[kMix].defined() && tensors[kMix].dim() == 2,
-          .sum_share = shares ? weight : nullptr};
+          .sum_blend = blend ? weight : nullptr};
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
@@ -211,10 +211,10 @@ at::Tensor add_term(const at::Tensor& sum, const MixTerm& term) {
   const auto cast = [&](const MixWeight& parameter) {
     return parameter.differentiable().to(dtype);
   };
-  if (term.shares.defined()) {
-    const auto shares = cast(term.shares);
-    const auto kept = shares[0] * sum;
-    return term.tensor.defined() ? at::addcmul(kept, shares[1], term.tensor) : kept;
+  if (term.blend.defined()) {
+    const auto blend = cast(term.blend);
+    const auto kept = blend[0] * sum;
+    return term.tensor.defined() ? at::addcmul(kept, blend[1], term.tensor) : kept;
   }
   if (!term.weight.defined()) return sum.defined() ? sum + term.tensor : term.tensor;
   const auto weight = cast(term.weight);
@@ -229,7 +229,7 @@ ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size
   }
   const auto y = rms_norm(out.x, norm.channels);
   out.y = norm.scale == 1 ? y : y * norm.scale;
-  if (terms.back().shares.defined()) out.x0 = terms.back().tensor;
+  if (terms.back().blend.defined()) out.x0 = terms.back().tensor;
   return out;
 }
 
@@ -256,7 +256,7 @@ at::Tensor residual_sum(const MixTerms& terms) {
 }
 
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
-  assert(!terms.empty() && !terms[0].shares.defined());
+  assert(!terms.empty() && !terms[0].blend.defined());
   const auto in = match_kernel_terms(terms);
   if (!in || !supported(in->in)) return reference(terms, norm, keep);
   const bool has_branch = in->in[kBranch].defined();

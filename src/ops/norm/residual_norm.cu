@@ -11,13 +11,13 @@ namespace {
 // A thread's parameters for one chunk. Reloaded for every row from L1, since they would not fit in
 // registers.
 struct Parameters {
-  Pack8<float> sum_share, skip_weight, mix0, mix1;
+  Pack8<float> sum_blend, skip_weight, mix0, mix1;
 };
 __device__ inline Parameters load_parameters(const ResidualNormTerms& terms, int width,
                                              int column) {
   const bool mix_is_vector = terms.mix_is_vector;
   const float* mix1 = terms.mix == nullptr ? nullptr : terms.mix + (mix_is_vector ? width : 1);
-  return {load_parameter(terms.sum_share, true, 1, column),
+  return {load_parameter(terms.sum_blend, true, 1, column),
           load_parameter(terms.skip_weight, true, 0, column),
           load_parameter(terms.mix, mix_is_vector, 1, column),
           load_parameter(mix1, mix_is_vector, 0, column)};
@@ -28,11 +28,11 @@ struct ResidualSums {
 };
 // Explicit fmaf gives the same rounding wherever this is inlined, so that backward recomputes
 // forward's x' bit for bit.
-template <bool shares>
+template <bool blend>
 __device__ inline ResidualSums residual_sums(float x, float branch, float skip, float x0,
                                              const Parameters& p, int i) {
   const float sum = x + branch;
-  const float total = fmaf(p.skip_weight[i], skip, shares ? p.sum_share[i] * sum : sum);
+  const float total = fmaf(p.skip_weight[i], skip, blend ? p.sum_blend[i] * sum : sum);
   return {sum, total, fmaf(p.mix0[i], total, p.mix1[i] * x0)};
 }
 
@@ -46,8 +46,8 @@ struct ForwardArgs {
 
 constexpr int kForwardWarps = 8;
 
-// `shares`: terms.sum_share is not null.
-template <typename Layout, bool copies, bool shares>
+// `blend`: terms.sum_blend is not null.
+template <typename Layout, bool copies, bool blend>
 __global__ void __launch_bounds__(kForwardWarps* kWarp)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
   using T = typename Layout::T;
@@ -69,8 +69,8 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
       float sum[kLaneColumns], mixed[kLaneColumns];
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
-        const auto sums = residual_sums<shares>(x.chunks[k][i], branch.chunks[k][i],
-                                                skip.chunks[k][i], x0.chunks[k][i], p, i);
+        const auto sums = residual_sums<blend>(x.chunks[k][i], branch.chunks[k][i],
+                                               skip.chunks[k][i], x0.chunks[k][i], p, i);
         sum[i] = sums.sum;
         mixed[i] = sums.residual;
       }
@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
   const auto& gradients = args.gradients;
   Fp8Writer<copies> dx_copy(gradients.dx_copy);
   const int width = args.rows.width, column = Layout::column();
-  constexpr bool shares = kVectors == 4;
-  constexpr int kMix0 = 0, kMix1 = 1, kSumShare = 2, kSkipWeight = shares ? 3 : 2;
+  constexpr bool blend = kVectors == 4;
+  constexpr int kMix0 = 0, kMix1 = 1, kSumBlend = 2, kSkipWeight = blend ? 3 : 2;
   float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
   float pair[2] = {};
 
@@ -134,8 +134,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     // Called in both loops: recomputation saves registers. x' is rounded as in forward.
     const auto recompute_sums = [&](int k, int i, const Parameters& p) {
       if (!mixed) return ResidualSums{0, 0, x.chunks[k][i]};
-      auto sums = residual_sums<shares>(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
-                                        x0.chunks[k][i], p, i);
+      auto sums = residual_sums<blend>(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
+                                       x0.chunks[k][i], p, i);
       sums.residual = static_cast<float>(static_cast<T>(sums.residual));
       return sums;
     };
@@ -168,11 +168,11 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
         const float dnorm = fmaf(-norm.x_scale, sums.residual, dy.chunks[k][i]);
         const float g = fmaf(norm.scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
-        dx[i] = (shares ? p.sum_share[i] * dtotal : dtotal) + dsum.chunks[k][i];
+        dx[i] = (blend ? p.sum_blend[i] * dtotal : dtotal) + dsum.chunks[k][i];
         dskip[i] = p.skip_weight[i] * dtotal;
         dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
-        if constexpr (shares) {
-          float& sum = vectors[kSumShare][k][i];
+        if constexpr (blend) {
+          float& sum = vectors[kSumBlend][k][i];
           sum = fmaf(dtotal, sums.sum, sum);
         }
         if constexpr (kVectors > kSkipWeight) {
@@ -248,7 +248,7 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
     const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
     const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
     dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
-      const auto kernel = terms.sum_share != nullptr ? forward_kernel<Layout, copies(), true>
+      const auto kernel = terms.sum_blend != nullptr ? forward_kernel<Layout, copies(), true>
                                                      : forward_kernel<Layout, copies(), false>;
       kernel<<<blocks, threads, 0, stream>>>(args);
     });

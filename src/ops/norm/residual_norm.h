@@ -24,16 +24,16 @@ struct MixWeight {
   at::Tensor differentiable() const;
 };
 
-// A term of a residual sum s: s ← s + weight ⊙ tensor; or, with `shares`, s ← shares₀ ⊙ s + shares₁
-// ⊙ tensor (s ← shares₀ ⊙ s if the tensor is undefined).
+// A term of a residual sum s: s ← s + weight ⊙ tensor; or, with `blend`, s ← blend₀ ⊙ s + blend₁
+// ⊙ tensor (s ← blend₀ ⊙ s if the tensor is undefined).
 struct MixTerm {
   at::Tensor tensor{};            // [..., D]
-  MixWeight weight{}, shares{};   // [], [D] or [..., 1]; [2] or [2, D]
+  MixWeight weight{}, blend{};    // [], [D] or [..., 1]; [2] or [2, D]
   Fp8Scaling gradient_scaling{};  // of the FP8 GEMM whose output `tensor` is, if any
 
-  bool is_plain() const { return !weight.defined() && !shares.defined(); }
+  bool is_plain() const { return !weight.defined() && !blend.defined(); }
 };
-using MixTerms = std::vector<MixTerm>;  // of one dtype; the first has no shares
+using MixTerms = std::vector<MixTerm>;  // of one dtype; the first has no blend
 
 struct NormOptions {
   double scale = 1;
@@ -50,7 +50,7 @@ struct ResidualNorm {
   at::Tensor sum;  // of the first `keep` terms; undefined if keep is 0
   at::Tensor x;    // x', the sum of all terms
   NormedInput y;   // normalized x'; its gradient through the rms is computed here
-  at::Tensor x0;   // alias of the last term's tensor, if it has shares; input of the next block
+  at::Tensor x0;   // alias of the last term's tensor, if it has blend; input of the next block
 };
 
 // Computes the operations between two GEMMs of a block: residual adds, mix with the first residual,
@@ -59,13 +59,13 @@ struct ResidualNorm {
 // `keep`: also returns the sum of this many first terms; 0: none.
 //
 // Gradients: let c = scale, r = 1/rms(x') and g = dx' + c·r·(dy − x'·r²·mean(x'·dy)). From the last
-// term to the first, the tensor gets shares₁ ⊙ g or weight ⊙ g, then g ← shares₀ ⊙ g. weight and
-// shares₁ get Σ g ⊙ tensor over rows, shares₀ gets Σ g ⊙ s. d(sum) is added to g before the kept
+// term to the first, the tensor gets blend₁ ⊙ g or weight ⊙ g, then g ← blend₀ ⊙ g. weight and
+// blend₁ get Σ g ⊙ tensor over rows, blend₀ gets Σ g ⊙ s. d(sum) is added to g before the kept
 // terms. Every block contributes to dx0: since each block takes the previous block's x0, its kernel
 // adds its contribution in place and autograd sums nothing.
 //
-// The kernels support x [+ branch] [+ weight [D] ⊙ skip, or shares [2, D] of x + branch and skip]
-// [shares of the sum and x0; required with shares [2, D] of the skip], `keep` only after the plain
+// The kernels support x [+ branch] [+ weight [D] ⊙ skip, or blend [2, D] of x + branch and skip]
+// [blend of the sum and x0; required with blend [2, D] of the skip], `keep` only after the plain
 // terms, D a multiple of 8 up to 2048, and fp32 parameters. They round once per output and quantize
 // the branch's gradient for its FP8 GEMM (empty_fp8_like()); the norm is computed from the rounded
 // x'.

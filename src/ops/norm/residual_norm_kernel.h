@@ -21,7 +21,7 @@ struct ResidualNormTerms {
   const float *skip_weight = nullptr, *mix = nullptr;
   bool mix_is_vector = false;  // mix [2, width], else [2]
   // Coefficient [width] of x + branch, next to skip_weight; requires a mix, but no skip.
-  const float* sum_share = nullptr;
+  const float* sum_blend = nullptr;
 };
 // Writes x + branch (`sum`), x' (`residual`), y and norm_scale/rms [count] (`row_scale`); null: not
 // written. `y_copy`: FP8 copy of y (bf16 only), also if y is null.
@@ -40,11 +40,11 @@ struct ResidualNormGradients {
   bool dy_is_scaled = false;  // already multiplied by norm_scale/rms
 };
 
-// Layout of the fp32 row of parameter gradients: vectors for mix[0], mix[1], sum_share (omitted if
+// Layout of the fp32 row of parameter gradients: vectors for mix[0], mix[1], sum_blend (omitted if
 // null) and skip_weight, up to the last that exists; then the two elements of a scalar mix. Returns
 // the number of vectors.
 inline int residual_norm_vectors(const ResidualNormTerms& terms) {
-  if (terms.sum_share != nullptr) return 4;
+  if (terms.sum_blend != nullptr) return 4;
   return terms.skip != nullptr ? 3 : terms.mix_is_vector ? 2 : 0;
 }
 inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
@@ -56,7 +56,7 @@ inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                          bool copies_dx);
 
-// Targets for the gradients of mix, and of skip_weight or of sum_share and skip_weight [2, width].
+// Targets for the gradients of mix, and of skip_weight or of sum_blend and skip_weight [2, width].
 struct ResidualNormSums {
   SumTarget mix{}, skip{};
 };
