@@ -13,18 +13,8 @@ LAYERS = (
     "base files config device text data ops weights model recipes process comm optim run_log eval checkpoint "
     "model_io train report commands"
 ).split()
-# Files (without suffix) that belong to a separate library of their layer.
-LIBRARIES = {
-    "data/feeder": "feeder",
-    **dict.fromkeys(
-        (
-            f"weights/{stem}"
-            for stem in "artifact_payload artifact_tensors gptq_value pack_pergroup pergroup read_artifact "
-            "unpack_pergroup write_artifact write_artifact_gptq".split()
-        ),
-        "artifact",
-    ),
-}
+# Files (without suffix) and folders that belong to a separate library of their layer.
+LIBRARIES = {"data/feeder": "feeder", "weights/artifact": "artifact"}
 # Libraries that neither compile nor link with LibTorch.
 WITHOUT_TORCH = {"base", "files", "config", "text", "data", "run_log", "report"}
 # Kernels and the headers of their launchers also compile without LibTorch.
@@ -66,7 +56,8 @@ def layer_of(path):
 
 
 def library_of(path):
-    return LIBRARIES.get(path.with_suffix("").as_posix(), layer_of(path))
+    own = LIBRARIES.get(path.with_suffix("").as_posix())
+    return own or LIBRARIES.get(path.parent.as_posix(), layer_of(path))
 
 
 def included(source, name, src):

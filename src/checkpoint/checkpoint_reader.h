@@ -2,8 +2,8 @@
 #include <string>
 
 #include "checkpoint/checkpoint_manifest.h"
-#include "weights/named_tensors.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

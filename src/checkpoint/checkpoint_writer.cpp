@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "comm/convert.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg {
 

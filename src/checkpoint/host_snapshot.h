@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/saved_state.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

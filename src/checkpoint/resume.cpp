@@ -18,7 +18,7 @@
 #include "config/types/text.h"
 #include "recipes/gpt_spec.h"
 #include "run_log/run_files.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg {
 

@@ -10,7 +10,7 @@
 #include "config/fixed_settings.h"
 #include "config/settings.h"
 #include "process/machine.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

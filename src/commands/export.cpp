@@ -29,7 +29,7 @@
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg {
 namespace {

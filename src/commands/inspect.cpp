@@ -23,8 +23,8 @@
 #include "model_io/model_path.h"
 #include "model_io/stored_record.h"
 #include "recipes/recipe.h"
-#include "weights/read_artifact.h"
-#include "weights/tensor_check.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/tensors/tensor_check.h"
 #include "weights/weights_file.h"
 
 namespace tg {

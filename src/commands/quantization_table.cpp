@@ -9,7 +9,7 @@
 
 #include "commands/tensor_table.h"
 #include "ops/quantize/quantize.h"
-#include "weights/tensor_check.h"
+#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -13,7 +13,7 @@
 #include "commands/print.h"
 #include "data/training_order.h"
 #include "data/vocabulary.h"
-#include "eval/generate.h"
+#include "eval/sampling/generate.h"
 #include "model_io/model_path.h"
 #include "text/tokenizer.h"
 #include "train/run_parts.h"

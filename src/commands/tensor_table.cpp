@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "weights/dtype_names.h"
-#include "weights/tensor_check.h"
+#include "weights/tensors/dtype_names.h"
+#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 namespace {

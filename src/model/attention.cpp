@@ -7,9 +7,9 @@
 
 #include "model/row_scales.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/gate_gradient.h"
-#include "ops/attention/qkv_proj_norm_rope.h"
-#include "ops/attention/xsa.h"
+#include "ops/attention/gates/gate_gradient.h"
+#include "ops/attention/gates/xsa.h"
+#include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/kernels.h"
 #include "ops/pad.h"
 

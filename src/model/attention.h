@@ -5,8 +5,8 @@
 #include "model/pass_inputs.h"
 #include "model/plan.h"
 #include "model/weights.h"
-#include "ops/attention/head_gate.h"
-#include "ops/attention/qk_norm_rope.h"
+#include "ops/attention/gates/head_gate.h"
+#include "ops/attention/projection/qk_norm_rope.h"
 #include "ops/norm/attention_delta.h"
 
 namespace tg {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/gemm/fp8.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -11,7 +11,7 @@
 #include "config/derived.h"
 #include "config/settings.h"
 #include "ops/quantize/quantize.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -11,7 +11,7 @@
 #include "model/lora_pass.h"
 #include "model/plan.h"
 #include "ops/attention/documents.h"
-#include "ops/attention/rope.h"
+#include "ops/attention/projection/rope.h"
 #include "ops/gemm/normed_input.h"
 
 namespace tg {

@@ -33,7 +33,7 @@ struct Gate {
   ParameterId weight, bias;
 };
 
-// Gate of each head's attention output, ops/attention/head_gate.h: range·σ(scale·(W·x + b)).
+// Gate of each head's attention output, ops/attention/gates/head_gate.h: range·σ(scale·(W·x + b)).
 struct HeadGate {
   enum class Input {
     normed,   // x is n, attention's input

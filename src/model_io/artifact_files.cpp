@@ -10,11 +10,11 @@
 #include "model_io/load_model.h"
 #include "model_io/stored_record.h"
 #include "process/machine.h"
-#include "weights/gptq_value.h"
-#include "weights/pergroup.h"
-#include "weights/read_artifact.h"
+#include "weights/artifact/gptq_value.h"
+#include "weights/artifact/pergroup.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/artifact/write_artifact.h"
 #include "weights/weights_file.h"
-#include "weights/write_artifact.h"
 
 namespace tg {
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_reader.h"
-#include "weights/tensor_check.h"
+#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 

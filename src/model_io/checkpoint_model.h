@@ -4,7 +4,7 @@
 
 #include "checkpoint/model_record.h"
 #include "config/types/choices.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "ops/quantize/gptq.h"
-#include "weights/gptq_value.h"
-#include "weights/write_artifact.h"
+#include "weights/artifact/gptq_value.h"
+#include "weights/artifact/write_artifact.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 #include "model/parameters.h"
 #include "ops/quantize/hessian_factor.h"
 #include "run_log/events.h"
-#include "weights/write_artifact_gptq.h"
+#include "weights/artifact/write_artifact_gptq.h"
 
 namespace tg {
 

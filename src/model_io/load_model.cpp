@@ -12,9 +12,9 @@
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "recipes/recipe.h"
+#include "weights/artifact/read_artifact.h"
 #include "weights/foreign_weights.h"
-#include "weights/read_artifact.h"
-#include "weights/tensor_check.h"
+#include "weights/tensors/tensor_check.h"
 #include "weights/weights_file.h"
 #include "weights/wrapped_names.h"
 

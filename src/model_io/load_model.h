@@ -9,7 +9,7 @@
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "model_io/model_path.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

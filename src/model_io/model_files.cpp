@@ -10,9 +10,9 @@
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "recipes/recipe.h"
-#include "weights/safetensors.h"
-#include "weights/tensor_check.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
+#include "weights/safetensors/safetensors.h"
+#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -11,7 +11,7 @@
 #include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"
 #include "optim/reduction.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 
 #include "comm/communicator.h"
 #include "model/parameters.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

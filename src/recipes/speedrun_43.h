@@ -7,7 +7,7 @@
 #include "config/settings.h"
 #include "model/plan.h"
 #include "recipes/recipe.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg::record_43 {
 

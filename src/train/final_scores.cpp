@@ -9,10 +9,10 @@
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/fixed_settings.h"
-#include "eval/document_windows.h"
-#include "eval/phased_ttt.h"
-#include "eval/test_time_training.h"
-#include "eval/window_scorer.h"
+#include "eval/scores/document_windows.h"
+#include "eval/scores/window_scorer.h"
+#include "eval/ttt/phased_ttt.h"
+#include "eval/ttt/test_time_training.h"
 #include "train/peer_waits.h"
 
 namespace tg {

@@ -8,7 +8,7 @@
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "data/splits.h"
-#include "eval/validation.h"
+#include "eval/scores/validation.h"
 #include "model/gpt.h"
 #include "model_io/model_files.h"
 #include "optim/optimizer.h"

@@ -17,7 +17,7 @@
 #include "run_log/events.h"
 #include "train/finite_watch.h"
 #include "train/run_clock.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

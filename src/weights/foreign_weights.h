@@ -2,7 +2,7 @@
 #include <string>
 
 #include "files/byte_source.h"
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

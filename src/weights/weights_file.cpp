@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "files/byte_source.h"
 #include "weights/foreign_weights.h"
-#include "weights/safetensors.h"
-#include "weights/safetensors_index.h"
-#include "weights/tensor_check.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
+#include "weights/safetensors/safetensors.h"
+#include "weights/safetensors/safetensors_index.h"
+#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "weights/named_tensors.h"
-#include "weights/state_dict.h"
+#include "weights/tensors/named_tensors.h"
+#include "weights/tensors/state_dict.h"
 
 namespace tg {
 

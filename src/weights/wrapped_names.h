@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

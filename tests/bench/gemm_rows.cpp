@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "op_rows.h"
-#include "ops/attention/qkv_proj_norm_rope.h"
-#include "ops/attention/rope.h"
+#include "ops/attention/projection/qkv_proj_norm_rope.h"
+#include "ops/attention/projection/rope.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/linear_residual_norm.h"
-#include "tests/ops/fp8.h"
+#include "tests/ops/gemm/fp8.h"
 
 namespace tg {
 

@@ -1,7 +1,7 @@
 #include "op_rows.h"
-#include "ops/attention/qk_norm_rope.h"
-#include "ops/attention/rope.h"
-#include "ops/attention/xsa.h"
+#include "ops/attention/gates/xsa.h"
+#include "ops/attention/projection/qk_norm_rope.h"
+#include "ops/attention/projection/rope.h"
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
 #include "ops/embedding/token_embedding.h"
@@ -9,7 +9,7 @@
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/norm/lanes_norm.h"
 #include "ops/norm/rms_norm.h"
-#include "tests/ops/residual_chain.h"
+#include "tests/ops/norm/residual_chain.h"
 
 namespace tg {
 

@@ -17,10 +17,10 @@
 #include "base/elapsed.h"
 #include "base/program.h"
 #include "files/lrzip.h"
-#include "weights/pergroup.h"
-#include "weights/read_artifact.h"
-#include "weights/row_order.h"
-#include "weights/write_artifact_gptq.h"
+#include "weights/artifact/pergroup.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/artifact/row_order.h"
+#include "weights/artifact/write_artifact_gptq.h"
 
 namespace tg {
 namespace {

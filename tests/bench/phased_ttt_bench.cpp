@@ -19,7 +19,7 @@
 #include "data/vocabulary.h"
 #include "device/gpu.h"
 #include "device/gpu_memory.h"
-#include "eval/phased_ttt.h"
+#include "eval/ttt/phased_ttt.h"
 #include "recipes/recipe.h"
 #include "tests/data/listed_tokens.h"
 #include "train/run_parts.h"

@@ -6,7 +6,7 @@
 
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

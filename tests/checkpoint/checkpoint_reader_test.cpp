@@ -5,7 +5,7 @@
 #include "base/progress.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"
 #include "train/run_state.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg {
 namespace {

@@ -7,8 +7,8 @@
 #include "config/resolved.h"
 #include "files/json_file.h"
 #include "tests/files/testing.h"
-#include "weights/safetensors.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

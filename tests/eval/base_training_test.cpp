@@ -1,6 +1,6 @@
 // Compares base training with a plain loop with autograd, in fp64, where another order of summation
 // changes 1e-15.
-#include "eval/base_training.h"
+#include "eval/ttt/base_training.h"
 
 #include <cmath>
 

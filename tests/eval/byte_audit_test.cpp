@@ -1,4 +1,4 @@
-#include "eval/byte_audit.h"
+#include "eval/scores/byte_audit.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "eval/continuations.h"
+#include "eval/tasks/continuations.h"
 #include "tests/ops/tensors.h"
 
 namespace tg::test {

@@ -1,4 +1,4 @@
-#include "eval/document_batches.h"
+#include "eval/scores/document_batches.h"
 
 #include <gtest/gtest.h>
 

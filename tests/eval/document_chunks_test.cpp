@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "eval/document_batches.h"
+#include "eval/scores/document_batches.h"
 
 namespace tg {
 namespace {

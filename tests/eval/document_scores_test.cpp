@@ -1,4 +1,4 @@
-#include "eval/document_scores.h"
+#include "eval/scores/document_scores.h"
 
 #include <cmath>
 

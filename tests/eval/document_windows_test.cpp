@@ -1,4 +1,4 @@
-#include "eval/document_windows.h"
+#include "eval/scores/document_windows.h"
 
 #include <fmt/format.h>
 

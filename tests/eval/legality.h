@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "eval/test_time_training.h"
-#include "eval/window_scorer.h"
+#include "eval/scores/window_scorer.h"
+#include "eval/ttt/test_time_training.h"
 #include "tests/data/listed_tokens.h"
 #include "tests/ops/tensors.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // Shared code of the tests of phased test-time training.
-#include "eval/phased_ttt.h"
+#include "eval/ttt/phased_ttt.h"
 #include "tests/eval/legality.h"
 #include "tests/eval/two_layers.h"
 

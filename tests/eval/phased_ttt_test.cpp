@@ -1,6 +1,6 @@
 // Compares phased test-time training with a plain loop over documents, in fp64, where another order
 // of summation changes 1e-15.
-#include "eval/phased_ttt.h"
+#include "eval/ttt/phased_ttt.h"
 
 #include <numbers>
 #include <regex>

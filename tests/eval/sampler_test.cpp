@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "eval/generate.h"
+#include "eval/sampling/generate.h"
 
 namespace tg {
 namespace {

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "data/segments.h"
-#include "eval/batch_documents.h"
-#include "eval/generate.h"
-#include "eval/window_scorer.h"
+#include "eval/sampling/generate.h"
+#include "eval/scores/batch_documents.h"
+#include "eval/scores/window_scorer.h"
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"
 #include "tests/model/fixtures.h"

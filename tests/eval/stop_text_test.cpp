@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "eval/text_stream.h"
+#include "eval/sampling/text_stream.h"
 
 namespace tg {
 namespace {

@@ -1,4 +1,4 @@
-#include "eval/text_stream.h"
+#include "eval/sampling/text_stream.h"
 
 #include <gtest/gtest.h>
 

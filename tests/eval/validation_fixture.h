@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/shard.h"
-#include "eval/validation.h"
+#include "eval/scores/validation.h"
 #include "tests/data/shards.h"
 #include "tests/model/fixtures.h"
 #include "tests/model/spec.h"

@@ -1,10 +1,10 @@
-#include "eval/windows.h"
+#include "eval/scores/windows.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "eval/chunk_training.h"
+#include "eval/ttt/chunk_training.h"
 
 namespace tg {
 namespace {

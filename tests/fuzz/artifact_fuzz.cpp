@@ -3,8 +3,8 @@
 #include "tests/fuzz/artifact_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/read_artifact.h"
-#include "weights/torch_file.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::fuzz {
 

@@ -6,8 +6,8 @@
 #include "tests/fuzz/artifact_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/pickle_writer.h"
-#include "weights/read_artifact.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/pickle/pickle_writer.h"
 
 namespace tg::fuzz {
 namespace {

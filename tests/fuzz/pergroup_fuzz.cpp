@@ -8,7 +8,7 @@
 #include "tests/fuzz/artifact_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/read_artifact.h"
+#include "weights/artifact/read_artifact.h"
 
 namespace tg {
 

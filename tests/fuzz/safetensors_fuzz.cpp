@@ -1,7 +1,7 @@
 // A safetensors file.
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::fuzz {
 

@@ -1,6 +1,6 @@
 // The lines of a task's test file: HellaSwag's, then LAMBADA's.
 #include "base/error.h"
-#include "eval/task_files.h"
+#include "eval/tasks/task_files.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

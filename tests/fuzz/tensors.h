@@ -2,8 +2,8 @@
 // Small tensors for seeds, and what every reader of tensors must give.
 #include <ATen/core/Tensor.h>
 
-#include "weights/named_tensors.h"
-#include "weights/pickle_value.h"
+#include "weights/pickle/pickle_value.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg::fuzz {
 

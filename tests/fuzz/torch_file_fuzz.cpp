@@ -1,7 +1,7 @@
 // A file of torch.save: the zip, its pickle and its storages.
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::fuzz {
 

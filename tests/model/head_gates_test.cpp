@@ -5,8 +5,8 @@
 
 #include "config/derived.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/qkv_proj_norm_rope.h"
-#include "ops/attention/xsa.h"
+#include "ops/attention/gates/xsa.h"
+#include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/rms_norm.h"

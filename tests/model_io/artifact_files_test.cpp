@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "tests/files/testing.h"
-#include "weights/safetensors.h"
-#include "weights/torch_file.h"
-#include "weights/write_artifact.h"
-#include "weights/write_artifact_gptq.h"
+#include "weights/artifact/write_artifact.h"
+#include "weights/artifact/write_artifact_gptq.h"
+#include "weights/pickle/torch_file.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

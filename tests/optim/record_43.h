@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 

@@ -16,7 +16,7 @@ CLEAN = {
     "src/data/feeder.h": "#include <ATen/ATen.h>\n",
     "src/ops/rope.h": "#include <ATen/ATen.h>\n// like getenv() or x.item(), but in a comment\n",
     "src/ops/rope.cpp": '#include "rope.h"\nauto s = "getenv(x).item()";\n',
-    "src/eval/score.cpp": "double f() { return loss.item<double>(); }\n",
+    "src/eval/scores/score.cpp": "double f() { return loss.item<double>(); }\n",
     "src/main.cpp": '#include "train/trainer.h"\nint main(int, char**, char** envp) {}\n',
 }
 
@@ -146,10 +146,10 @@ class CheckLayers(unittest.TestCase):
     def test_library_beside_its_layer(self):
         self.expect_breach(
             "src/eval/CMakeLists.txt:",
-            "eval does not link feeder, which src/eval/score.h includes",
+            "eval does not link feeder, which src/eval/scores/score.h includes",
             **{
                 "eval/CMakeLists.txt": "train_gpt_layer(eval TORCH LINK data)\n",
-                "eval/score.h": '#include "data/feeder.h"\n#include "data/shard.h"\n',
+                "eval/scores/score.h": '#include "data/feeder.h"\n#include "data/shard.h"\n',
             },
         )
 

@@ -8,9 +8,9 @@
 #include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/read_artifact.h"
-#include "weights/torch_file.h"
-#include "weights/write_artifact.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/artifact/write_artifact.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::test {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "files/file.h"
-#include "weights/read_artifact.h"
-#include "weights/torch_file.h"
-#include "weights/write_artifact.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/artifact/write_artifact.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg {
 namespace {

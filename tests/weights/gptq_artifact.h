@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/files/testing.h"
-#include "weights/read_artifact.h"
-#include "weights/write_artifact_gptq.h"
+#include "weights/artifact/read_artifact.h"
+#include "weights/artifact/write_artifact_gptq.h"
 
 namespace tg::test {
 

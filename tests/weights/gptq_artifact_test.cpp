@@ -7,9 +7,9 @@
 #include "files/compressed.h"
 #include "tests/files/file_size_limit.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/artifact_payload.h"
-#include "weights/gptq_value.h"
-#include "weights/torch_file.h"
+#include "weights/artifact/artifact_payload.h"
+#include "weights/artifact/gptq_value.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::test {
 namespace {

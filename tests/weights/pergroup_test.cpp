@@ -1,11 +1,11 @@
 // The container per group of an artifact of GPTQ: nine streams, the orders of rows among them.
-#include "weights/pergroup.h"
+#include "weights/artifact/pergroup.h"
 
 #include "files/compressed.h"
 #include "files/little_endian.h"
 #include "tests/weights/gptq_artifact.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "weights/row_order.h"
+#include "weights/artifact/row_order.h"
 
 #include <gtest/gtest.h>
 

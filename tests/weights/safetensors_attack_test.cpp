@@ -1,7 +1,7 @@
 // Crafted safetensors files: each is refused with a line that says why.
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

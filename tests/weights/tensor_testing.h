@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "weights/named_tensors.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

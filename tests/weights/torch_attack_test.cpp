@@ -2,7 +2,7 @@
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
 #include "tests/weights/zip_testing.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
 
 #include "files/crc32.h"
 #include "files/zip_reader.h"

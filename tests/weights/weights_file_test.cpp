@@ -2,8 +2,8 @@
 
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/safetensors.h"
-#include "weights/torch_file.h"
+#include "weights/pickle/torch_file.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "ops/attention/cudnn_attention.h"
 #include "ops/attention/fused_attention.h"
-#include "ops/attention/xsa.h"
+#include "ops/attention/gates/xsa.h"
 
 namespace tg {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "ops/attention/documents.h"
-#include "ops/attention/head_gate.h"
-#include "ops/attention/query_gradient.h"
+#include "ops/attention/gates/head_gate.h"
+#include "ops/attention/projection/query_gradient.h"
 #include "ops/norm/attention_delta.h"
 
 namespace tg {

@@ -1,6 +1,6 @@
 #pragma once
-#include "ops/attention/attention_backward_hopper.h"
-#include "ops/attention/head_vectors.h"
+#include "ops/attention/kernels/attention_backward_hopper.h"
+#include "ops/attention/kernels/head_vectors.h"
 
 namespace tg {
 

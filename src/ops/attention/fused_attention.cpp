@@ -7,8 +7,8 @@
 
 #include "ops/attention/attention_workspace.h"
 #include "ops/attention/cudnn_attention.h"
-#include "ops/attention/xsa.h"
-#include "ops/attention/xsa_on_tensors.h"
+#include "ops/attention/gates/xsa.h"
+#include "ops/attention/gates/xsa_on_tensors.h"
 #include "ops/operands.h"
 
 namespace tg {

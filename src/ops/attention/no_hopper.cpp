@@ -1,6 +1,6 @@
 // Never called: see ops/built.h.
-#include "ops/attention/attention_backward_hopper.h"
-#include "ops/attention/qkv_proj_norm_rope_hopper.h"
+#include "ops/attention/kernels/attention_backward_hopper.h"
+#include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
 #include "ops/built.h"
 
 namespace tg::cuda {

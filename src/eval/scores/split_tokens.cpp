@@ -1,0 +1,75 @@
+#include "eval/scores/split_tokens.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "data/segments.h"
+
+namespace tg {
+
+SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
+                         const TextBytes* bytes, std::optional<std::int64_t> bos_id,
+                         at::Device device)
+    : predictions_(predictions) {
+  const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
+  auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
+  source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
+  tokens_ = host.to(device);
+  if (bos_id) {
+    documents_ = segment_starts({tokens, static_cast<std::size_t>(predictions)}, predictions,
+                                {.bos_id = *bos_id});
+  }
+  if (bytes == nullptr) return;
+  if (bytes->sidecar) {
+    const auto entries = at::empty({predictions}, at::kUInt16);
+    bytes->sidecar->read_at(
+        1, {entries.mutable_data_ptr<std::uint16_t>(), static_cast<std::size_t>(predictions)});
+    bytes_ = entries.to(at::kInt).to(device);
+    return;
+  }
+  const auto counts = at::empty({predictions}, at::kShort);
+  auto* const count = counts.mutable_data_ptr<std::int16_t>();
+  ByteCounter counter(*bytes->table);
+  counter.next(tokens[0]);
+  for (std::int64_t i = 0; i < predictions; ++i)
+    count[i] = static_cast<std::int16_t>(counter.next(tokens[i + 1]));
+  bytes_ = counts.to(device);
+}
+
+at::Tensor SplitTokens::gather(const at::Tensor& places) const {
+  // at::index has no kernel for uint16.
+  return tokens_.view(at::kShort).index({places}).to(at::kLong).bitwise_and_(0xFFFF);
+}
+
+at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                               std::int64_t stride) const {
+  assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());
+  return tokens_.as_strided({rows, length}, {stride, 1}, begin);
+}
+
+at::Tensor SplitTokens::segments(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                                 std::int64_t stride) const {
+  if (!documents_) return {};
+  std::vector<std::int32_t> boundaries;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto from = begin + row * stride;
+    const auto to_batch = row * length - from;
+    boundaries.push_back(static_cast<std::int32_t>(row * length));
+    for (auto at = std::ranges::upper_bound(*documents_, from);
+         at != documents_->end() && *at < from + length; ++at)
+      boundaries.push_back(static_cast<std::int32_t>(*at + to_batch));
+  }
+  boundaries.push_back(static_cast<std::int32_t>(rows * length));
+  const auto host = at::empty({std::ssize(boundaries)},
+                              at::TensorOptions(at::kInt).pinned_memory(tokens_.is_cuda()));
+  std::ranges::copy(boundaries, host.mutable_data_ptr<std::int32_t>());
+  return host.to(tokens_.device(), /*non_blocking=*/true);
+}
+
+at::Tensor SplitTokens::target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                                     std::int64_t stride) const {
+  assert(begin >= 0 && begin + (rows - 1) * stride + length <= bytes_.numel());
+  return bytes_.as_strided({rows, length}, {stride, 1}, begin);
+}
+
+}  // namespace tg

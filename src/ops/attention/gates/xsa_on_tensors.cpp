@@ -1,0 +1,93 @@
+#include "ops/attention/gates/xsa_on_tensors.h"
+
+#include "ops/attention/kernels/head_vectors.h"
+#include "ops/operands.h"
+
+namespace tg {
+
+namespace {
+
+// `rows`: token_rows().
+cuda::HeadGateTensors pointers(const HeadGateInputs& gate, const at::Tensor& rows) {
+  if (!gate.defined()) return {};
+  return {.x = const_data(rows),
+          .token_stride = token_stride(rows),
+          .row_scale = const_fp32_data(gate.x.row_scale()),
+          .weight = const_fp32_data(gate.weight),
+          .window = static_cast<int>(gate.weight.size(1)),
+          .scale = static_cast<float>(gate.scale),
+          .range = static_cast<float>(gate.range)};
+}
+// Returns the channels that the gate reads, [B, T, w]: a view if the tokens have one stride, else a
+// contiguous copy.
+at::Tensor token_rows(const HeadGateInputs& gate) {
+  if (!gate.defined()) return {};
+  const auto x = gate.x.tensor().detach().narrow(-1, 0, gate.weight.size(1));
+  return x.stride(2) == 1 && has_token_stride(x) ? x : x.contiguous();
+}
+
+}  // namespace
+
+SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext& context) {
+  context.saved_data["gate_scale"] = gate.scale;
+  context.saved_data["gate_range"] = gate.range;
+  context.saved_data["gate_x_gradient"] = in_capsule(gate.x_gradient);
+  auto x = gate.x.tensor();
+  // Copies the channels of materialized rows, which nothing else need keep if the projection is in
+  // FP8; rows scaled by row are saved by the projection as well.
+  if (gate.defined() && gate.x.form() == NormedForm::materialized)
+    x = x.detach().narrow(-1, 0, gate.weight.size(1)).contiguous();
+  return {x, gate.x.row_scale(), gate.weight};
+}
+
+HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradContext& context) {
+  const auto& [x, row_scale, weight] = tensors;
+  return {.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : x,
+          .weight = weight,
+          .scale = context.saved_data["gate_scale"].toDouble(),
+          .range = context.saved_data["gate_range"].toDouble(),
+          .x_gradient = from_capsule<HeadGateGradientPtr>(context.saved_data["gate_x_gradient"])};
+}
+
+at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate) {
+  const auto rows = token_rows(gate);
+  auto out = at::empty(y.sizes(), y.options());
+  cuda::exclusive_attention_forward(
+      exclusive_shape(y, v),
+      {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)}, mutable_data(out),
+      dtype_of(y), current_stream(y));
+  return out;
+}
+
+ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
+                                     const HeadGateInputs& gate, const at::Tensor& d_out,
+                                     const cuda::RowDelta& row_delta) {
+  const auto shape = exclusive_shape(y, v);
+  const auto rows = token_rows(gate);
+  ExclusiveBackward d{.dy = at::empty(y.sizes(), y.options()),
+                      .dv = at::empty(v.sizes(), v.options()),
+                      .d_gate_weight = {}};
+  at::Tensor d_x, partials;
+  if (gate.defined()) {
+    const auto fp32 = [&](at::IntArrayRef sizes) {
+      return at::empty(sizes, y.options().dtype(at::kFloat));
+    };
+    d.d_gate_weight = fp32(gate.weight.sizes());
+    d_x = fp32({shape.tokens, gate.weight.size(1)});
+    partials = fp32({cuda::gated_exclusive_backward_blocks(shape), gate.weight.numel()});
+  }
+  cuda::exclusive_attention_backward(
+      shape, {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
+      head_vectors(d_out),
+      {.y = mutable_data(d.dy),
+       .v = mutable_data(d.dv),
+       .row_delta = row_delta,
+       .gate = {.x = mutable_fp32_data(d_x),
+                .partials = mutable_fp32_data(partials),
+                .weight = mutable_fp32_data(d.d_gate_weight)}},
+      dtype_of(y), current_stream(y));
+  if (gate.defined()) gate.x_gradient->of_x = d_x;
+  return d;
+}
+
+}  // namespace tg

@@ -1,0 +1,70 @@
+#pragma once
+// Tensors of heads [B, T, heads, hd] as the kernels read them: strided, often views of the QKV
+// projection.
+#include "ops/attention/kernels/qk_norm_rope_kernel.h"
+#include "ops/attention/kernels/xsa_kernel.h"
+#include "ops/kernels.h"
+
+namespace tg {
+
+// Returns the number of elements in 16 bytes.
+inline std::int64_t pack_size(const at::Tensor& x) {
+  return 16 / x.element_size();
+}
+inline bool supports_head_dim(std::int64_t head_dim, const at::Tensor& x) {
+  return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMaxPacksPerHead * pack_size(x);
+}
+
+// Whether all B·T tokens of x [B, T, …] have one stride, and that stride.
+inline bool has_token_stride(const at::Tensor& x) {
+  return x.size(0) == 1 || x.size(1) == 1 || x.stride(0) == x.size(1) * x.stride(1);
+}
+inline std::int64_t token_stride(const at::Tensor& x) {
+  return x.stride(x.size(1) == 1 ? 0 : 1);
+}
+
+// Returns x itself if the kernels can read it with its strides, else a contiguous copy; undefined
+// if x is.
+inline at::Tensor readable_heads(const at::Tensor& x_bthd) {
+  if (!x_bthd.defined()) return x_bthd;
+  const auto pack = pack_size(x_bthd);
+  const bool aligned_strides =
+      x_bthd.stride(0) % pack == 0 && x_bthd.stride(1) % pack == 0 && x_bthd.stride(2) % pack == 0;
+  const bool readable =
+      x_bthd.stride(3) == 1 && has_token_stride(x_bthd) && aligned_strides && is_aligned(x_bthd);
+  return readable ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
+}
+
+// readable_heads() of x [B, T, KV·hd] viewed as [B, T, KV, hd].
+inline at::Tensor readable_heads(const at::Tensor& x_btd, std::int64_t heads) {
+  return x_btd.defined() ? readable_heads(x_btd.unflatten(-1, {heads, -1})) : x_btd;
+}
+
+// Makes the kernels' view of a tensor from readable_heads(), which may be undefined.
+inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
+  if (!x_bthd.defined()) return {};
+  return {const_data(x_bthd), token_stride(x_bthd), x_bthd.stride(2)};
+}
+
+// Makes the shape for attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
+inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tensor& v) {
+  return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
+          .heads = static_cast<int>(y.size(2)),
+          .kv_heads = static_cast<int>(v.size(2)),
+          .head_dim = static_cast<int>(y.size(3))};
+}
+
+// Makes the shape for a QKV projection [B, T, (heads + 2·KV)·hd].
+inline cuda::QkvShape qkv_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
+                                std::int64_t kv_heads, std::int64_t channels) {
+  const auto head_dim = qkv.size(2) / (heads + 2 * kv_heads);
+  return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
+          .seq_len = static_cast<int>(qkv.size(1)),
+          .heads = static_cast<int>(heads),
+          .kv_heads = static_cast<int>(kv_heads),
+          .head_dim = static_cast<int>(head_dim),
+          .half_rope_dims = static_cast<int>(cos.size(1)),
+          .channels = static_cast<int>(channels == 0 ? head_dim : channels)};
+}
+
+}  // namespace tg

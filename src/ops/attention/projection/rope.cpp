@@ -1,0 +1,54 @@
+#include "ops/attention/projection/rope.h"
+
+#include <cmath>
+
+namespace tg {
+
+namespace {
+
+at::Tensor make_frequencies(std::int64_t seq_len, const RopeOptions& options,
+                            at::ScalarType dtype) {
+  if (options.frequencies.defined()) return options.frequencies;
+  const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto context = options.context > 0 ? options.context : seq_len;
+  const auto exponent = at::arange(0, options.dims, 2, angle_dtype) / options.dims;
+  const auto frequencies = 1.0 / at::pow(rope_base(context, options), exponent);
+  const bool rounds =
+      options.bf16_frequencies && dtype == at::kBFloat16 && context <= options.trained;
+  return rounds ? frequencies.to(at::kBFloat16).to(at::kFloat) : frequencies;
+}
+
+}  // namespace
+
+double rope_base(std::int64_t context, const RopeOptions& options) {
+  const auto trained = options.trained;
+  if (trained == 0 || context <= trained || options.dims <= 2) return options.base;
+  const double dims = static_cast<double>(options.dims);
+  const double stretch = static_cast<double>(context) / static_cast<double>(trained);
+  return options.base * std::pow(stretch, dims / (dims - 2));
+}
+
+RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
+                          at::Device device) {
+  // Angles are computed on the CPU, so that their bits do not depend on the device. fp64 is only
+  // for gradient checks.
+  const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto frequency = make_frequencies(seq_len, options, dtype).to(angle_dtype);
+  const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);
+  return {angle.cos().to(device, dtype), angle.sin().to(device, dtype)};
+}
+
+at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table) {
+  const std::int64_t half = table.cos.size(-1);
+  const std::int64_t rest = x_bthd.size(-1) - 2 * half;
+  const auto cos = table.cos.unsqueeze(1);  // [T, 1, half], the same for every head
+  const auto sin = table.sin.unsqueeze(1);
+  const auto x1 = x_bthd.narrow(-1, 0, half);
+  const auto x2 = x_bthd.narrow(-1, half, half);
+  const auto y1 = at::addcmul(x1 * cos, x2, sin);
+  const auto y2 = at::addcmul(x2 * cos, x1, sin, /*value=*/-1);
+  if (rest == 0) return at::cat({y1, y2}, -1);
+  return at::cat({y1, y2, x_bthd.narrow(-1, 2 * half, rest)}, -1);
+}
+
+}  // namespace tg

@@ -1,0 +1,19 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "weights/tensors/named_tensors.h"
+
+namespace tg {
+
+// Weights in a torch.save file: its dict of tensors, or a dict nested in it under "model",
+// "state_dict" or "model_state_dict", possibly several levels deep.
+struct StateDict {
+  NamedTensors tensors;                           // in the file's order
+  std::vector<std::string> under;                 // keys of the nested dicts, from the outside in
+  std::vector<std::string> left_out;              // keys of other entries of these dicts
+  std::map<std::string, std::string> metadata{};  // set for a single safetensors file
+};
+
+}  // namespace tg
