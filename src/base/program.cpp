@@ -12,10 +12,10 @@
 
 #include "base/error_file.h"
 #include "base/exhausted.h"
-#include "base/first_line.h"
 #include "base/log.h"
 #include "base/process_exit.h"
 #include "base/remove_on_exit.h"
+#include "base/strings.h"
 
 namespace tg {
 

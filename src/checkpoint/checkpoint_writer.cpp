@@ -5,8 +5,8 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
-#include "base/first_line.h"
 #include "base/progress.h"
+#include "base/strings.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "comm/convert.h"
 #include "weights/safetensors/safetensors.h"

@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "base/first_line.h"
 #include "base/program.h"
+#include "base/strings.h"
 #include "comm/convert.h"
 
 namespace tg {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "base/first_line.h"
+#include "base/strings.h"
 #include "comm/convert.h"
 #include "comm/own_failure.h"
 

@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
-#include "base/first_line.h"
+#include "base/strings.h"
 #include "comm/convert.h"
 #include "files/file_lock.h"
 #include "files/folder.h"

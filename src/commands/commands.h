@@ -4,8 +4,8 @@
 #include <string>
 
 #include "config/setting.h"
+#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/count_or_auto.h"
 #include "config/types/limits.h"
 
 namespace tg {

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/exhausted.h"
-#include "base/first_line.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/stop_signal.h"
+#include "base/strings.h"
 #include "config/environment.h"
 #include "config/resolved.h"
 #include "process/out_of_memory.h"

@@ -6,8 +6,8 @@
 
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/count_or_auto.h"
 #include "config/types/limits.h"
 
 namespace tg {

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "config/types/text.h"
-#include "files/byte_order_mark.h"
 #include "files/file.h"
+#include "files/magic.h"
 
 namespace tg {
 namespace {

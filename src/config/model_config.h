@@ -4,12 +4,11 @@
 #include <vector>
 
 #include "config/gates_config.h"
-#include "config/lanes_config.h"
 #include "config/mode.h"
 #include "config/recurrence_config.h"
 #include "config/role.h"
+#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/count_or_auto.h"
 #include "config/types/limits.h"
 #include "config/windows_config.h"
 

@@ -6,9 +6,9 @@
 
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/auto.h"
 #include "config/types/choices.h"
 #include "config/types/limits.h"
-#include "config/types/number_or_auto.h"
 
 namespace tg {
 

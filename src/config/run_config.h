@@ -4,10 +4,9 @@
 
 #include "config/mode.h"
 #include "config/role.h"
-#include "config/types/count_or_auto.h"
+#include "config/types/auto.h"
 #include "config/types/count_schedule.h"
 #include "config/types/limits.h"
-#include "config/types/number_or_auto.h"
 
 namespace tg {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "base/replaced.h"
+#include "base/strings.h"
 #include "text/caseops.h"
 
 namespace tg {

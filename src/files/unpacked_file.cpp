@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/control_characters.h"
 #include "base/error.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 
 namespace tg {

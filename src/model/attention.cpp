@@ -7,7 +7,7 @@
 
 #include "model/row_scales.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/gates/gate_gradient.h"
+#include "ops/attention/gates/head_gate.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/kernels.h"

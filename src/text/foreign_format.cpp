@@ -6,9 +6,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/control_characters.h"
 #include "base/error.h"
-#include "base/replaced.h"
+#include "base/strings.h"
 #include "files/magic.h"
 
 namespace tg {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
-#include "files/byte_order_mark.h"
+#include "files/magic.h"
 
 namespace tg {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
-#include "files/byte_order_mark.h"
+#include "files/magic.h"
 #include "text/foreign_format.h"
 
 namespace tg {

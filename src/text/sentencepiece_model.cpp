@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
-#include "base/replaced.h"
+#include "base/strings.h"
 #include "text/letter_split.h"
 
 namespace tg {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/control_characters.h"
 #include "base/error.h"
+#include "base/strings.h"
 
 namespace tg {
 namespace {

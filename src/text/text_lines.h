@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "files/byte_order_mark.h"
+#include "files/magic.h"
 
 namespace tg {
 

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "weights/tensors/named_tensors.h"
-#include "weights/tensors/state_dict.h"
 
 namespace tg {
 

@@ -10,13 +10,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/count_or_auto.h"
 #include "config/types/count_schedule.h"
 #include "config/types/every.h"
 #include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
-#include "config/types/number_or_auto.h"
 
 namespace tg {
 

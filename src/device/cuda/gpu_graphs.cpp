@@ -7,7 +7,7 @@
 
 #include <list>
 
-#include "base/first_line.h"
+#include "base/strings.h"
 
 namespace tg {
 

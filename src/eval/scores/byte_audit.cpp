@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/replaced.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "text/caseops.h"
 

@@ -6,7 +6,7 @@
 
 #include "ops/attention/documents.h"
 #include "ops/attention/gates/head_gate.h"
-#include "ops/attention/projection/query_gradient.h"
+#include "ops/attention/projection/qk_norm_rope.h"
 #include "ops/norm/attention_delta.h"
 
 namespace tg {

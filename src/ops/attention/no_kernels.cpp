@@ -1,7 +1,6 @@
 // Never called: see ops/built.h.
 #include "ops/attention/cudnn_attention.h"
-#include "ops/attention/kernels/qk_norm_rope_kernel.h"
-#include "ops/attention/kernels/xsa_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/built.h"
 
 namespace tg::cuda {

@@ -1,7 +1,7 @@
 // Segmented sum of rows by id in two kernels, load-balanced for ids of any frequency. The ids are
 // sorted; each thread sums the runs of equal ids in one chunk and reads every row once. Runs that
 // cross chunks write a partial sum per chunk, which the second kernel adds up.
-#include "ops/embedding/embedding_gradient_kernel.h"
+#include "ops/embedding/embedding_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/embedding/embedding_gradient_kernel.h"
+#include "ops/embedding/embedding_kernel.h"
 #include "ops/kernels.h"
 #include "ops/operands.h"
 

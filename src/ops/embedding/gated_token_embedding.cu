@@ -15,7 +15,7 @@ namespace {
 template <typename T>
 struct GateWindow {
   static constexpr int size = Pack<T>::size;
-  static_assert(kMaxGateWindow <= size * kWarp);
+  static_assert(kMaxSmearWindow <= size * kWarp);
   float weight[size], lambda;
 
   __device__ explicit GateWindow(const TokenEmbeddingArgs& args) : lambda(*args.smear_lambda) {

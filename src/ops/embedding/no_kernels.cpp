@@ -1,7 +1,6 @@
 // Never called: see ops/built.h.
 #include "ops/built.h"
-#include "ops/embedding/embedding_gradient_kernel.h"
-#include "ops/embedding/token_embedding_kernel.h"
+#include "ops/embedding/embedding_kernel.h"
 
 namespace tg::cuda {
 

@@ -4,9 +4,9 @@
 
 #include <array>
 
+#include "ops/embedding/embedding_kernel.h"
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
-#include "ops/embedding/token_embedding_kernel.h"
 #include "ops/kernels.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
@@ -38,7 +38,7 @@ bool fp32_or_none(const at::Tensor& x) {
 
 bool supported(const SmearGate& gate) {
   return !gate.defined() ||
-         (fp32_or_none(gate.weight_1w) && gate.weight_1w.size(1) <= cuda::kMaxGateWindow);
+         (fp32_or_none(gate.weight_1w) && gate.weight_1w.size(1) <= cuda::kMaxSmearWindow);
 }
 
 bool supported(const TokenEmbedding& inputs) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ops/embedding/gated_smear.h"
+#include "ops/embedding/smear.h"
 
 namespace tg {
 

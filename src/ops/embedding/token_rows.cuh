@@ -3,7 +3,7 @@
 // in registers and iterates over consecutive ones.
 #include <type_traits>
 
-#include "ops/embedding/token_embedding_kernel.h"
+#include "ops/embedding/embedding_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {

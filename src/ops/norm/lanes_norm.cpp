@@ -7,7 +7,6 @@
 
 #include "ops/norm/lanes_norm_kernel.h"
 #include "ops/norm/norm_outputs.h"
-#include "ops/norm/residual_norm_rows.h"
 #include "ops/operands.h"
 
 namespace tg {

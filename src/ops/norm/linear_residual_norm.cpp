@@ -4,7 +4,7 @@
 
 #include "ops/norm/input_gradient_hopper.h"
 #include "ops/norm/linear_residual_norm_hopper.h"
-#include "ops/norm/residual_norm_rows.h"
+#include "ops/norm/norm_outputs.h"
 #include "ops/operands.h"
 
 namespace tg {

@@ -1,9 +1,12 @@
 #pragma once
 // Arguments and outputs shared by residual_norm and lanes_norm.
+#include <ATen/ATen.h>
+
 #include <cassert>
 
 #include "ops/kernels.h"
 #include "ops/norm/residual_norm.h"
+#include "ops/norm/residual_norm_kernel.h"
 #include "ops/norm/sum_rows.h"
 
 namespace tg {
@@ -38,6 +41,16 @@ inline at::Tensor sums_of(const at::Tensor& parameter, const at::Tensor& accumul
 }
 inline cuda::SumTarget sum_target(const at::Tensor& sums, const at::Tensor& accumulated) {
   return {mutable_fp32_data(sums), accumulated.defined()};
+}
+
+// Makes the kernels' row arguments for x [..., D]; `channels` as in NormOptions.
+inline cuda::ResidualNormRows residual_norm_rows(const at::Tensor& x, double norm_scale,
+                                                 std::int64_t channels) {
+  return {.count = x.numel() / x.size(-1),
+          .width = static_cast<int>(x.size(-1)),
+          .channels = static_cast<int>(channels == 0 ? x.size(-1) : channels),
+          .dtype = dtype_of(x),
+          .norm_scale = static_cast<float>(norm_scale)};
 }
 
 }  // namespace tg

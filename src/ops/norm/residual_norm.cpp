@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "ops/norm/norm_outputs.h"
-#include "ops/norm/residual_norm_rows.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "weights/pickle/pickle_value.h"
-#include "weights/tensors/state_dict.h"
+#include "weights/tensors/named_tensors.h"
 
 namespace tg {
 

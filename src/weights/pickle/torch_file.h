@@ -8,7 +8,6 @@
 
 #include "weights/pickle/pickle_value.h"
 #include "weights/tensors/named_tensors.h"
-#include "weights/tensors/state_dict.h"
 
 namespace tg {
 

@@ -2,6 +2,7 @@
 // Tensors with the names that checkpoints and model files give them, in the order of the file.
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,5 +10,14 @@
 namespace tg {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Weights in a torch.save file: its dict of tensors, or a dict nested in it under "model",
+// "state_dict" or "model_state_dict", possibly several levels deep.
+struct StateDict {
+  NamedTensors tensors;                           // in the file's order
+  std::vector<std::string> under;                 // keys of the nested dicts, from the outside in
+  std::vector<std::string> left_out;              // keys of other entries of these dicts
+  std::map<std::string, std::string> metadata{};  // set for a single safetensors file
+};
 
 }  // namespace tg

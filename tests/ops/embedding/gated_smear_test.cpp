@@ -1,5 +1,4 @@
-#include "ops/embedding/gated_smear.h"
-
+#include "ops/embedding/smear.h"
 #include "tests/ops/gradcheck.h"
 
 namespace tg {

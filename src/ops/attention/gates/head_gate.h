@@ -37,4 +37,13 @@ at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
 // recomputation gives the same bits.
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 
+// Adds the gate's pending gradient, if any, to the first channels of dx [B, T, D] in place, and
+// clears it.
+void add_gate_gradient(const HeadGateGradientPtr& gate, const at::Tensor& dx_btd);
+
+// Returns x; backward applies add_gate_gradient() to its gradient. For inputs without a QKV
+// projection that does so. Precondition: only one operation reads the result, since its gradient is
+// modified in place.
+at::Tensor with_gate_gradient(const at::Tensor& x_btd, const HeadGateGradientPtr& gate);
+
 }  // namespace tg

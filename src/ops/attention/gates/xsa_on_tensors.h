@@ -6,7 +6,7 @@
 #include <array>
 
 #include "ops/attention/gates/head_gate.h"
-#include "ops/attention/kernels/xsa_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 
 namespace tg {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/attention/kernels/head_vectors_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 
 namespace tg::cuda {
 

@@ -1,4 +1,4 @@
-#include "ops/attention/kernels/head_gate_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {

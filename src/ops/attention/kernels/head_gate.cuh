@@ -1,7 +1,7 @@
 #pragma once
 // Head gates (head_gate_kernel.h), computed by the lanes that hold a head: each lane holds every
 // lanes-th column of the window.
-#include "ops/attention/kernels/head_gate_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/head_vectors.cuh"
 
 namespace tg::cuda {

@@ -3,7 +3,7 @@
 // head, one 16-byte pack each, and reduce over it with shuffles.
 #include <type_traits>
 
-#include "ops/attention/kernels/head_vectors_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {

@@ -1,8 +1,7 @@
 #pragma once
 // Tensors of heads [B, T, heads, hd] as the kernels read them: strided, often views of the QKV
 // projection.
-#include "ops/attention/kernels/qk_norm_rope_kernel.h"
-#include "ops/attention/kernels/xsa_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

@@ -2,8 +2,8 @@
 // and writes q and k once, and v if it changes. Backward reads q, k and the gradients of q, k and v
 // once and writes the gradient of qkv; it recomputes the norm, unless the projection's epilogue
 // saved it (qkv_proj_norm_rope_hopper.h).
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/head_vectors.cuh"
-#include "ops/attention/kernels/qk_norm_rope_kernel.h"
 #include "ops/attention/kernels/query_sum.cuh"
 #include "ops/gemm/fp8.cuh"
 #include "ops/norm/sum_rows.h"

@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/attention/kernels/qk_norm_rope_kernel.h"
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {

@@ -3,8 +3,8 @@
 // the query heads of its group. Both passes compute the gate from the first columns of its input.
 #include <type_traits>
 
+#include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/head_gate.cuh"
-#include "ops/attention/kernels/xsa_kernel.h"
 #include "ops/norm/sum_rows.h"
 
 namespace tg::cuda {

@@ -2,13 +2,22 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "ops/attention/gates/head_gate.h"
-#include "ops/attention/projection/query_gradient.h"
 #include "ops/attention/projection/rope.h"
 #include "ops/gemm/fp8.h"
 
 namespace tg {
+
+// dQ passed from attention's backward kernel to qk_norm_rope's outside autograd, whose gradient of
+// q is then undefined: the fp32 accumulator (query_sum.cuh), which qk_norm_rope's kernel rounds as
+// it reads it. Saves a pass over the heads.
+struct QueryGradient {
+  at::Tensor sum;  // [B, heads, padded length, hd]
+};
+// Null: the gradient is passed by autograd.
+using QueryGradientPtr = std::shared_ptr<QueryGradient>;
 
 // Inputs besides the QKV projection.
 struct QkvInputs {

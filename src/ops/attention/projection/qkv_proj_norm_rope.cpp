@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "ops/attention/gates/gate_gradient.h"
+#include "ops/attention/gates/head_gate.h"
 #include "ops/attention/kernels/head_vectors.h"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
 #include "ops/operands.h"

@@ -9,4 +9,10 @@ struct CountOrAuto {
   bool automatic = false;
 };
 
+// A number, or "auto": another setting decides.
+struct NumberOrAuto {
+  double number = 0;  // 0 with `automatic`
+  bool automatic = false;
+};
+
 }  // namespace tg

@@ -1,8 +1,25 @@
 #pragma once
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace tg {
+
+// Returns the first line of `text`: a LibTorch message without its backtrace.
+inline std::string_view first_line(std::string_view text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// Returns `text` with every `part`, which is not empty, replaced by `with`.
+inline std::string replaced(std::string_view text, std::string_view part, std::string_view with) {
+  std::string result;
+  std::size_t begin = 0;
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, begin)) {
+    result.append(text, begin, at - begin).append(with);
+    begin = at + part.size();
+  }
+  return result.append(text, begin);
+}
 
 // Control characters other than white space and the escape that begins terminal colours.
 inline bool is_control_character(char byte) {

@@ -4,7 +4,7 @@
 namespace tg::cuda {
 
 constexpr int kMaxTokenWidth = 1024;  // a warp holds a row in registers
-constexpr int kMaxGateWindow = 128;   // columns of the gate's input; in the first pack of each lane
+constexpr int kMaxSmearWindow = 128;  // columns of the gate's input; in the first pack of each lane
 
 // Arguments of the kernels of ops/embedding/token_embedding.h. Row sizes are multiples of 16 bytes.
 // A null pointer omits its term.
@@ -39,5 +39,22 @@ std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args);
 int token_embedding_sums(const TokenEmbeddingArgs& args);
 void token_embedding_backward(const TokenEmbeddingArgs& args,
                               const TokenEmbeddingGradients& gradients, Stream stream);
+
+// Gradients of looked-up rows, and their ids.
+struct EmbeddingRows {
+  const void* rows;           // [count, width] of `dtype`; a row is a multiple of 16 bytes
+  const std::int32_t* ids;    // [count], sorted
+  const std::int64_t* order;  // [count]: ids[i] belongs to rows[order[i]]
+  std::int64_t count;
+  int width;
+  Dtype dtype;
+};
+
+// Returns the number of rows of embedding_gradient()'s workspace `partials` [., width] fp32.
+std::int64_t embedding_partial_rows(std::int64_t count);
+
+// Kernel of ops/embedding/embedding_lookup.h. Adds to the rows of `gradient` [V, width] fp32 whose
+// ids occur.
+void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient, Stream stream);
 
 }  // namespace tg::cuda

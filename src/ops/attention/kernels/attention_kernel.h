@@ -1,0 +1,119 @@
+#pragma once
+#include "device/launch.h"
+#include "ops/gemm/fp8_kernel.h"
+
+namespace tg::cuda {
+
+// View of a tensor [tokens, heads, hd]: the elements of a head are contiguous; strides count
+// elements. Base address and strides are multiples of 16 bytes. Null data reads as zeros.
+struct HeadVectors {
+  const void* data;
+  std::int64_t token_stride, head_stride;
+};
+
+// The largest head, in packs of 16 bytes: one per lane of a warp.
+constexpr int kMaxPacksPerHead = 32;
+
+// Limits of the kernels: the window, and heads·window, since a CTA has one sum per weight and warp
+// in shared memory.
+constexpr int kMaxGateWindow = 16, kMaxGateWeights = 1024;
+
+// Gate of token t and head h: range·σ(scale·row_scale[t]·Σ_j weight[h, j]·x[t, j]) over the first
+// `window` columns j of x (ops/attention/gates/head_gate.h).
+struct HeadGateTensors {
+  const void* x;  // [tokens, window] in the kernel's dtype; null: no gate
+  std::int64_t token_stride;
+  const float* row_scale;  // [tokens]; null: 1
+  const float* weight;     // [heads, window]
+  int window;
+  float scale, range;
+};
+struct HeadGateGradients {
+  float* x;         // [tokens, window]
+  float* partials;  // workspace [CTAs of the kernel, heads·window]
+  float* weight;    // [heads, window]
+};
+
+// Adds `gradient` [tokens, window] to the first columns of dx [tokens, width], contiguous.
+void add_to_first_columns(const float* gradient, std::int64_t tokens, int window, void* dx,
+                          std::int64_t width, Dtype dtype, Stream stream);
+
+struct ExclusiveShape {
+  int tokens, heads, kv_heads, head_dim;
+};
+
+// delta = rowsum(y ∘ dy) [B, heads, padded_len], for attention's backward kernel
+// (attention_backward_hopper.h). Null: not computed.
+struct RowDelta {
+  float* delta;
+  int seq_len, padded_len;
+};
+
+struct ExclusiveInputs {
+  HeadVectors y, v;
+  HeadGateTensors gate{};
+};
+struct ExclusiveGradients {
+  void *y, *v;
+  RowDelta row_delta{};
+  HeadGateGradients gate{};  // if there is a gate
+};
+
+// Kernels of ops/attention/gates/xsa.h. out and the gradients are contiguous.
+void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in, void* out,
+                                 Dtype dtype, Stream stream);
+void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
+                                  const HeadVectors& d_out, const ExclusiveGradients& out,
+                                  Dtype dtype, Stream stream);
+// Number of CTAs of the backward kernel with a gate; each writes a row of partial sums.
+int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
+
+// Kernels of ops/attention/projection/qk_norm_rope.h. A null pointer omits an optional tensor.
+struct QkvShape {
+  int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
+  int channels;  // of a head, without padding, for the norm's mean
+};
+
+struct QkNormRopeInputs {
+  const void* qkv;  // [tokens, heads + 2·KV, hd]
+  // [tokens, heads + KV]: row_scale/rms of the heads of q and k, if qkv already holds them
+  // normalised, rotated and scaled (nonzero_gain); backward only. Null: qkv is the plain
+  // projection.
+  const float* inverse_rms;
+  const void *cos, *sin;           // [seq_len, half_rope_dims]
+  const float* q_gain;             // [heads]
+  HeadVectors embedding, first_v;  // [tokens, KV, hd]
+  const float* first_weight;       // [], of first_v
+  // [tokens]: row scale of the projection's input, applied to the projection and its gradient.
+  // Null: 1. Not read by qk_norm_rope_forward().
+  const float* row_scale;
+};
+
+// Upstream gradients.
+struct QkNormRopeUpstream {
+  HeadVectors q, k, v, exclusive_v;
+  HeadVectors first_v;  // summed over later layers
+  // Replaces q, with in.inverse_rms and heads of 64 or 128: in query_sum.cuh's layout.
+  const float* q_sum;
+  int padded_len;  // rows of q_sum per sequence
+};
+
+constexpr int kWeightSums = 1;
+struct QkNormRopeGradients {
+  void* qkv;         // null: only qkv_copy is written
+  void* first_v;     // may alias the upstream first_v; null in the first layer
+  float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
+  float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight
+  Fp8Copy qkv_copy;  // only in bf16 with in.inverse_rms
+};
+
+// q, k and v are contiguous. Null v: not written, since it is unchanged in qkv. Either heads or KV
+// may be 0.
+void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
+                          void* v, Dtype dtype, Stream stream);
+void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                           const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
+                           Dtype dtype, Stream stream);
+int qk_norm_rope_backward_blocks(const QkvShape& shape);
+
+}  // namespace tg::cuda
