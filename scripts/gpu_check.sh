@@ -17,7 +17,7 @@
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
-#   trace            a trace of one step of record, and its picture, in $OUT
+#   trace            a trace of one step of record, in $OUT
 #   scores           record's final scores: artifact, sliding window and test-time training on 2.0 million
 #                    synthetic validation tokens, with the seconds of each
 #   start            the time to the first step of one run, and of four runs that start at once
@@ -155,8 +155,6 @@ run_trace() {
     --profile-steps 2 --training-timing-breakdown events "$@"
   row trace "$status, $(stat -c %s "$trace") bytes"
   grep '^timing_breakdown step:8' "$work/output"
-  "$python" scripts/trace_picture.py "$trace" "$out/trace.svg" --step 2
-  "$python" scripts/trace_picture.py "$trace" "$out/trace_run.svg"
   gzip -c "$trace" >"$out/trace.json.gz"
 }
 

@@ -10,7 +10,6 @@ build=${BUILD_DIR:-build}
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
   --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)
 
-# Set in the environment because bench_versions.sh also runs programs that do not know this setting.
 export PHASED_TTT_ENABLED=0
 
 # shellcheck disable=SC2034
@@ -24,24 +23,6 @@ make_folders() {
   mkdir -p "$out"
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-}
-
-# measured_run NAME FLAG ...: trains on synthetic tokens, without evaluation; writes $out/NAME.log and NAME.jsonl.
-# Requires make_folders. Returns false if the run fails.
-measured_run() {
-  local name=$1 result=0
-  shift
-  if timeout -k 10 200 "$build/train_gpt" --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/run" \
-    --run-id measured "${train_only[@]}" "$@" >"$out/$name.log" 2>&1 </dev/null; then
-    mv "$work/run/metrics.jsonl" "$out/$name.jsonl"
-  else
-    say "FAIL $name"
-    tail -n 5 "$out/$name.log"
-    result=1
-  fi
-  rm -rf "${work:?}/run"
-  printf '%4d s  %s\n' "$SECONDS" "$name"
-  return "$result"
 }
 
 # require_presets NAME ...: exits if configs/ lacks one of these presets.

@@ -1,11 +1,4 @@
-#!/usr/bin/env python3
-"""Time make_shards alternately on JSON lines and on the same files compressed, and measure its peak memory.
-
-    bench_text.py [--program build/make_shards] [--tokenizer FILE] [--megabytes 1000] [--rounds 1]
-                  [--formats zst,gz,xz] WORK_FOLDER
-
-The files take turns at going first. The exit status does not depend on the figures.
-"""
+"""Times make_shards on JSON lines and on the same file compressed: scripts/bench.sh text."""
 import argparse
 import hashlib
 import json
@@ -17,9 +10,11 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from machine import BUILD, ROOT
+
 PACKERS = {"zst": ["zstd", "-q", "-f", "-k", "-3"], "gz": ["gzip", "-f", "-k", "-6"], "xz": ["xz", "-f", "-k", "-6"]}
 GOAL_RATE, GOAL_MEMORY = 0.8, 1.1  # relative to the uncompressed file
 
@@ -65,17 +60,25 @@ def digests(folder):
     return found
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build" / "make_shards"))
+def main(arguments, _):
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench.sh text", allow_abbrev=False,
+        description="Tokenized bytes per second and peak memory of make_shards, in alternating runs, on JSON lines and on"
+        " the same file compressed; the shards must be equal. The files are made in TMPDIR and deleted at the end. The exit"
+        " status does not depend on the figures.")
     parser.add_argument("--tokenizer", default=str(ROOT / "tests" / "fixtures" / "data_exact.model"))
-    parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--formats", default="zst")
-    parser.add_argument("folder", metavar="WORK_FOLDER", type=pathlib.Path)
-    args = parser.parse_args()
+    parser.add_argument("--megabytes", type=int, default=1000, help="(1000)")
+    parser.add_argument("--rounds", type=int, default=1, help="(1)")
+    parser.add_argument("--formats", default="zst", help="of zst,gz,xz (zst)")
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-text-") as work:
+        compare(args, pathlib.Path(work))
+    return 0
 
-    lines = args.folder / "text.jsonl"
+
+def compare(args, folder):
+    """Times the files, in turn at going first, and prints the table and the goals."""
+    lines = folder / "text.jsonl"
     write_lines(lines, args.megabytes)
     paths = {"jsonl": lines}
     for name in args.formats.split(","):
@@ -85,8 +88,8 @@ def main():
     first = None
     for number in range(args.rounds):
         for name in list(paths)[:: 1 if number % 2 == 0 else -1]:
-            out = args.folder / "shards"
-            figures[name].append(run(args.program, args.tokenizer, paths[name], out))
+            out = folder / "shards"
+            figures[name].append(run(BUILD / "make_shards", args.tokenizer, paths[name], out))
             made = digests(out)
             first = first or made
             if made != first:
@@ -105,6 +108,3 @@ def main():
         holds = rate >= GOAL_RATE and peak <= GOAL_MEMORY
         print(f"{'holds' if holds else 'MISSED'}: {name} at {GOAL_RATE} of the rate within {GOAL_MEMORY} times the memory")
 
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,9 @@
-"""Reads the metrics and the log of a run of train_gpt, for the reports here."""
+"""Reads what a measured run left: train_gpt's metrics.jsonl and log, or the last line of torch_compile_peer.py."""
 import collections
+import datetime
 import json
 import re
+import statistics
 
 SETTLED = 4  # the first steps choose kernels and fill the allocator
 
@@ -39,7 +41,42 @@ class TrainRun:
         log = metrics.with_suffix(".log").read_text()
         memory = re.search(r"peak memory allocated: (\d+) MiB", log)
         self.memory = int(memory.group(1)) if memory else None
+        self.padded = re.findall(r"^pad_(.*)$", log, re.M)
         # GRAD_ACCUM_STEPS=auto logs into how many parts it split a micro-batch, and so the sequences per pass.
         cut = re.search(r"^micro_batch:(\d+) sequences parts:(\d+)", log, re.MULTILINE)
         self.parts = int(cut.group(2)) if cut else None
         self.micro_batch = int(cut.group(1)) // self.parts if cut else None
+
+
+class PeerRun:
+    """The last line of torch_compile_peer.py's log, with the fields of a TrainRun."""
+
+    flops_per_token = tokens_per_step = parts = micro_batch = None
+
+    def __init__(self, log):
+        result = json.loads(log.read_text().splitlines()[-1])
+        self.losses, self.steps = result["losses"], result["step_ms"][SETTLED:]
+        self.memory, self.first_s = round(result["peak_memory_mib"]), result["first_step_s"]
+        self.settled_s = settled_s(self.first_s, result["step_ms"])
+        self.phases, self.padded, self.scored_s = [], [], {}
+
+
+class PowerLog:
+    """Power and clock of a GPU. Reads NAME.power: the program's launch in seconds since the epoch, then nvidia-smi's
+    lines of local time, W and MHz."""
+
+    def __init__(self, path):
+        launch, *lines = path.read_text().splitlines()
+        self.samples = []
+        for line in lines:
+            try:
+                time, watts, mhz = line.split(",")
+                moment = datetime.datetime.strptime(time.strip(), "%Y/%m/%d %H:%M:%S.%f").timestamp()
+                self.samples.append((moment - float(launch), float(watts), float(mhz)))
+            except ValueError:  # the last line may be incomplete, and a GPU may not report its power
+                continue
+
+    def between(self, begin_s, end_s):
+        """Returns the means of watts and MHz between two times in seconds from the launch; None without samples."""
+        inside = [(watts, mhz) for moment, watts, mhz in self.samples if begin_s <= moment <= end_s]
+        return tuple(map(statistics.mean, zip(*inside))) if inside else None

@@ -1,7 +1,7 @@
 #pragma once
 // Chooses the cublasLt algorithm of a GEMM. LibTorch takes the first one that the heuristic
 // returns. With training's shapes on an H100 others are 4 to 15 % faster, and weight gradients (up
-// to 1.3 times in FP8) with a workspace for split-k (tests/bench/gemm_search).
+// to 1.3 times in FP8) with a workspace for split-k (docs/optimizations.md).
 //
 // The result never depends on the choice, since a resumed run or another rank may choose
 // differently:

@@ -1,0 +1,151 @@
+"""Starts train_gpt and the PyTorch peer on this machine, for bench.py."""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from train_run import PeerRun, PowerLog, TrainRun
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
+PEER = pathlib.Path(__file__).with_name("torch_compile_peer.py")
+
+# A run that only trains, at constant learning rates, with one warm-up step, and logs every step. Validation, once at
+# the end, is no larger than a micro-batch, so that the peak memory is training's.
+TRAIN_ONLY = {
+    "WARMUP_STEPS": 1, "WARMDOWN_ITERS": 0, "WARMDOWN_FRAC": 0, "VAL_LOSS_EVERY": 0, "MAX_WALLCLOCK_SECONDS": 0,
+    "ARTIFACT": "none", "EVAL_STRIDE": 0, "TTT_ENABLED": 0, "PHASED_TTT_ENABLED": 0, "TRAIN_LOG_EVERY": 1,
+    "VAL_BATCH_SIZE": 65536, "VAL_TOKENS": 65536, "TOKENIZER_PATH": "",
+}
+# Without a GPU: a model whose steps take milliseconds, to try the benchmarks themselves.
+TINY = {
+    "DEVICE": "cpu", "COMPUTE_DTYPE": "fp32", "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2, "VOCAB_SIZE": 512,
+    "ROPE_DIMS": 4, "MLP_MULT": 2, "TRAIN_SEQ_LEN": 64, "EVAL_SEQ_LEN": 64, "TRAIN_BATCH_TOKENS": 1024,
+    "GRAD_ACCUM_STEPS": 2, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024,
+}
+
+
+def say(text):
+    print(f"\n== {text}", flush=True)
+
+
+def has_gpu():
+    return shutil.which("nvidia-smi") is not None and subprocess.run(
+        ["nvidia-smi", "-L"], capture_output=True, check=False).returncode == 0
+
+
+def visible_gpus():
+    """Returns the GPUs that a program started here sees, in the form that CUDA_VISIBLE_DEVICES accepts."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [gpu for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if gpu and not gpu.startswith("-")]
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    return [line.split()[1].rstrip(":") for line in listed.splitlines() if line.startswith("GPU ")]
+
+
+def inspect_settings(preset, build=BUILD, environment=None):
+    """Returns {name: text} of all settings of a preset's file, or of the defaults for /dev/null, which the environment
+    overrides."""
+    printed = subprocess.run([build / "train_gpt", "inspect", "--settings", preset], capture_output=True, text=True,
+                             env=environment, check=True).stdout
+    return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line and not line.startswith("#"))
+
+
+@contextlib.contextmanager
+def power_sampled(path):
+    """Samples the first visible GPU's power and clock every 50 ms into `path`; without a GPU, nothing."""
+    if not has_gpu():
+        yield
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        print(time.time(), file=file, flush=True)
+        sampler = subprocess.Popen(
+            ["nvidia-smi", f"--id={visible_gpus()[0]}", "--query-gpu=timestamp,power.draw.instant,clocks.sm",
+             "--format=csv,noheader,nounits", "--loop-ms=50"], stdout=file, stderr=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            sampler.kill()
+            sampler.wait()
+
+
+class Machine:
+    """Runs programs with the same settings, and keeps their metrics and logs in `out`; the weights go to a folder that
+    is removed at the end."""
+
+    def __init__(self, out, device, flags=()):
+        self.out, self.flags = pathlib.Path(out), list(flags)
+        self.gpu = device != "cpu" and has_gpu()
+        self.tiny = not self.gpu and device != "cpu"
+        self.failed = 0
+        self.work = tempfile.TemporaryDirectory(prefix="bench-")
+        self.out.mkdir(parents=True, exist_ok=True)
+        for path in self.out.glob("*.*.*.*"):
+            path.unlink()
+
+    def settings(self, chosen):
+        """Returns the environment of a run. What a benchmark varies precedes the caller's environment, which precedes
+        the defaults here."""
+        base = dict(TRAIN_ONLY, **({"DEVICE": "cuda", "COMPUTE_DTYPE": "bf16"} if self.gpu else {"DEVICE": "cpu"}))
+        merged = {**base, **os.environ, **(TINY if self.tiny else {}), **chosen}
+        return {name: str(value) for name, value in merged.items()}
+
+    def train(self, name, preset, steps, settings, build=BUILD, ranks=1, gpu=None):
+        """Trains; returns a TrainRun, or None if the program failed."""
+        folder = pathlib.Path(self.work.name, name)
+        environment = self.settings({"ITERATIONS": steps, **settings})
+        if gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu
+        mpirun = ["mpirun", "--bind-to", "none", "--oversubscribe", "-np", str(ranks)]
+        mpirun += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        command = [build / "train_gpt", "--config", preset, "--output-dir", folder, "--run-id", "bench", *self.flags]
+        done = self.start(name, [*(mpirun if ranks > 1 else []), *command], environment, 300)
+        if done:
+            shutil.copy(folder / "metrics.jsonl", self.out / f"{name}.jsonl")
+        shutil.rmtree(folder, ignore_errors=True)
+        return self.read(name, TrainRun, ".jsonl") if done else None
+
+    def train_peer(self, name, preset, steps, settings, eager):
+        """Trains the PyTorch peer; returns a PeerRun, or None. Its compile cache lasts as long as this object."""
+        cache = pathlib.Path(self.work.name)
+        environment = self.settings({"TORCHINDUCTOR_CACHE_DIR": cache / "inductor", "TRITON_CACHE_DIR": cache / "triton",
+                                     **settings})
+        file = cache / f"{name}.env"
+        found = inspect_settings(preset, environment=environment)  # what is "auto" is resolved as train_gpt does
+        file.write_text("".join(f"{key}={value}\n" for key, value in found.items()))
+        command = [sys.executable, PEER, "--config", file, "--steps", str(steps), "--warmup", environment["WARMUP_STEPS"]]
+        done = self.start(name, [*command, *(["--eager"] if eager or not self.gpu else [])], environment, 400)
+        return self.read(name, PeerRun, ".log") if done else None
+
+    def start(self, name, command, environment, limit_s):
+        """Runs a command; its output goes to NAME.log. Returns whether it succeeded, and says so if it did not."""
+        began = time.monotonic()
+        try:
+            with open(self.out / f"{name}.log", "w", encoding="utf-8") as log, power_sampled(self.out / f"{name}.power"):
+                code = subprocess.run(list(map(str, command)), env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
+                                      stdout=log, stderr=subprocess.STDOUT, timeout=limit_s, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = f"none within {limit_s} s"
+        print(f"{time.monotonic() - began:6.1f} s  {name}", flush=True)
+        if code != 0:
+            self.failed += 1
+            say(f"FAIL {name}, exit status {code}")
+            print("".join((self.out / f"{name}.log").read_text(errors="replace").splitlines(True)[-5:]))
+        return code == 0
+
+    def read(self, name, kind, suffix):
+        try:
+            run = kind(self.out / f"{name}{suffix}")
+            power = self.out / f"{name}.power"
+            run.power = PowerLog(power) if power.exists() else None
+            if run.steps:
+                return run
+            why = "too few steps"
+        except (OSError, ValueError, LookupError) as error:
+            why = f"{type(error).__name__}: {error}"
+        self.failed += 1
+        print(f"{name}: no result: {why}")
+        return None

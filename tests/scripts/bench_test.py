@@ -1,0 +1,187 @@
+"""scripts/bench.sh with a real build on a CPU."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
+# A CPU without bf16 instructions takes ten times as long in bf16.
+TINY = {
+    "VOCAB_SIZE": "512", "MODEL_DIM": "32", "BIGRAM_VOCAB_SIZE": "64", "BIGRAM_DIM": "32", "VE_DIM": "24",
+    "ROPE_DIMS": "4", "TRAIN_SEQ_LEN": "32", "VAL_TOKENS": "2048",
+}
+TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def bench(self, *arguments, repository=SOURCE, **settings):
+        """Runs scripts/bench.sh without a GPU."""
+        no_gpu = self.folder / "nvidia-smi"
+        no_gpu.write_text("#!/bin/sh\nexit 9\n")
+        no_gpu.chmod(0o755)
+        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", BUILD_DIR=BUILD, OUT=self.folder / "out",
+                           PYTHON=sys.executable, OMP_NUM_THREADS="1", **settings)
+        return subprocess.run([repository / "scripts" / "bench.sh", *map(str, arguments)], env=environment,
+                              capture_output=True, text=True, check=False, timeout=250)
+
+    def table(self, *arguments, **settings):
+        """Returns what a benchmark printed, and its rows as {label: cells}."""
+        done = self.bench(*arguments, **settings)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        rows = [re.split(r" {2,}", line.strip()) for line in done.stdout.splitlines()]
+        return done.stdout, [(row[0], row[1:]) for row in rows if len(row) > 3]
+
+
+class Training(BenchTest):
+    def test_the_peer_repeats_the_losses(self):
+        printed, rows = self.table("recurrence", "--steps", 7)
+        found = [(label, cells[-1]) for label, cells in rows if label in ("torch.compile", "bf16", "bf16, light")]
+        self.assertEqual(["torch.compile", "bf16", "bf16, light"] * 2, [label for label, _ in found], printed)
+        for label, apart in found:
+            self.assertLess(float(apart), 1e-5, f"{label}\n{printed}")
+        self.assertNotEqual(0, float(found[1][1]), "the peer is another program")
+
+    def test_versions_of_equal_bits_show_it_and_a_changed_setting_shows(self):
+        compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", BUILD, BUILD)
+        printed, rows = self.table(*compared)
+        self.assertEqual(["0.0e+00"] * 2, [cells[-1] for label, cells in rows if label == str(BUILD)], printed)
+        printed, rows = self.table("fp8", "--presets", "record", "--rounds", 1, "--steps", 6, "--variants", "bf16", "--",
+                                   "--eval-stride", 32)
+        self.assertRegex(printed, r"(?m)^ +\d+\.\d\d s  final_sliding_window")
+
+    def test_a_run_that_fails_is_told_and_the_others_are_measured(self):
+        broken = self.folder / "broken"
+        broken.mkdir()
+        (broken / "train_gpt").write_text("#!/bin/sh\necho out of luck\nexit 71\n")
+        (broken / "train_gpt").chmod(0o755)
+        done = self.bench("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", broken, BUILD)
+        self.assertEqual(1, done.returncode, done.stdout)
+        self.assertRegex(done.stdout, r"FAIL record.0.1, exit status 71\nout of luck\n")
+        self.assertRegex(done.stdout, rf"(?m)^{BUILD} +\d")
+
+    def test_speed_has_a_table_phases_operations_and_a_picture(self):
+        printed, rows = self.table("speed", "--presets", "record", "--rounds", 1, "--steps", 7)
+        found = dict(rows)
+        self.assertAlmostEqual(float(found["bf16"][3]), float(found["torch.compile"][0]) / float(found["bf16"][0]), places=2)
+        self.assertIn("muon of the up bank", printed)
+        phases = re.findall(r"(?m)^  (?:forward|backward|grad_clip|optimizer|data_wait|comm) .* (\d+\.\d)%$", printed)
+        self.assertEqual(6, len(phases), printed)
+        self.assertAlmostEqual(100, sum(map(float, phases)), delta=15)
+        texts = [element.text for element in ElementTree.parse(self.folder / "out" / "speed.svg").getroot().iter()]
+        self.assertIn("record, torch.compile", texts)
+
+    def test_ranks_are_relative_to_linear(self):
+        printed, rows = self.table("ranks", "--presets", "record", "--ranks", 1, 2, "--rounds", 1, "--steps", 6)
+        found = dict(rows)
+        self.assertEqual("100.00%", found["1 ranks"][2], printed)
+        self.assertAlmostEqual(float(found["2 ranks"][2].rstrip("%")), 50 * float(found["2 ranks"][1]), delta=0.1)
+        self.assertLess(float(found["2 ranks"][-1]), 1e-5, printed)
+
+    def test_names_that_do_not_exist_are_refused(self):
+        for arguments, words in ((("fast",), "no benchmark 'fast'"), (("speed", "--presets", "none"), "no configs/none.env"),
+                                 (("fp8", "--variants", "FP9"), "expected some of: bf16, FP8=mlp"),
+                                 (("versions", "--builds", BUILD), "name at least two build folders")):
+            done = self.bench(*arguments)
+            self.assertNotEqual(0, done.returncode)
+            self.assertIn(words, done.stderr)
+
+
+class Scores(BenchTest):
+    def test_a_plan_of_test_time_training_is_timed(self):
+        done = self.bench("ttt")
+        self.assertRegex(done.stdout, r"(?m)^scored 3 batches, (\d+) tokens in \S+ s: \d+ tokens/s", done.stderr)
+        self.assertEqual(2, len(re.findall(r"^base training, \w+ time", done.stdout, re.M)), done.stdout)
+
+    def test_an_artifact_is_packed_and_read(self):
+        printed, rows = self.table("gptq", "--rounds", 1, "--compressors", "lzma")
+        _, hessians, quantized, packed, read, size = dict(rows)["lzma"]
+        self.assertGreater(min(map(float, (hessians, packed, read))), 0, printed)
+        self.assertGreaterEqual(float(quantized), 0)
+        self.assertGreater(int(size), 100_000)
+
+
+class Losses(BenchTest):
+    def run_script(self, *arguments, repository=SOURCE):
+        return self.bench("loss", "--device", "cpu", "--preset", "quickstart", *arguments, repository=repository, **TINY)
+
+    def test_number_formats_side_by_side(self):
+        texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+        subprocess.run(
+            [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", self.folder / "shards", "--shuffle", "1",
+             "--val-fraction", "0.2", "--document-separator", "blank-line", *texts],
+            check=True, stdout=subprocess.DEVNULL)
+        done = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32", "bf16", "fp32:7", "--steps", "20",
+                               "--batch-tokens", "512")
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "%" in line}
+        self.assertEqual(["fp32", "bf16", "fp32_seed_7"], list(rows))
+        self.assertEqual("+0.00%", rows["fp32"][2])
+        # Half precision rounds, and after 20 steps is no further off than some percent.
+        self.assertNotEqual(rows["fp32"][1:], rows["bf16"][1:])
+        self.assertLess(abs(float(rows["bf16"][2].rstrip("%"))), 5)
+        self.assertNotEqual(rows["fp32"][1:], rows["fp32_seed_7"][1:])
+        report = self.folder / "report.html"  # what is left of the runs can be shown
+        runs = [self.folder / "out" / name for name in rows]
+        subprocess.run([BUILD / "train_gpt", "report", *runs, "--out", report], check=True, capture_output=True)
+        self.assertIn("fp32_seed_7", report.read_text())
+        picture = ElementTree.parse(self.folder / "out" / "losses.svg").getroot()
+        self.assertEqual(3, len(picture.findall(".//{*}polyline")))
+
+        quiet = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32", "fp32", "--steps", "3",
+                                "--batch-tokens", "512", "--lr-divisor", "4")
+        self.assertIn("fp32_again", quiet.stdout, quiet.stderr)
+        settings = json.loads((self.folder / "out" / "fp32_again" / "config.json").read_text())["settings"]
+        self.assertEqual((0.01, 0.01, 0.0125), tuple(settings[name] for name in ("MATRIX_LR", "SCALAR_LR", "TIED_EMBED_LR")))
+        self.assertEqual(0, settings["LATE_QAT_THRESHOLD"])
+
+    def test_without_shards_or_text_it_says_what_to_do(self):
+        bare = self.folder / "bare"  # where the quickstart has not run
+        for name in ("scripts", "configs", "tests/bench"):
+            shutil.copytree(SOURCE / name, bare / name)
+        done = self.run_script("--data", self.folder / "none", "--dtypes", "fp32", repository=bare)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
+
+    def gpus_seen(self, nvidia_smi, visible):
+        """With this script as nvidia-smi and CUDA_VISIBLE_DEVICES → those the scripts see, and how many the tests."""
+        program = self.folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{nvidia_smi}\n")
+        program.chmod(0o755)
+        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}")
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+
+        def output(folder, *command):
+            return subprocess.run(command, cwd=SOURCE / folder, env=environment, capture_output=True, text=True,
+                                  check=False).stdout.split()
+
+        scripts = output(".", "bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; visible_gpus")
+        bench = output("tests/bench", "python3", "-c", "import machine; print(*machine.visible_gpus())")
+        tests = output("tests/e2e", "python3", "-c", "import harness; print(harness.gpu_count())")
+        self.assertEqual(scripts, bench)
+        return scripts, int(tests[0])
+
+    def test_scripts_and_tests_see_the_gpus_that_a_program_sees(self):
+        three = "printf 'GPU %s: NVIDIA H100 (UUID: GPU-1)\\n' 0 1 2"
+        for visible, gpus in ((None, ["0", "1", "2"]), ("1", ["1"]), ("0,2", ["0", "2"]), ("", []), ("-1", [])):
+            self.assertEqual((gpus, len(gpus)), self.gpus_seen(three, visible))
+        # CUDA_VISIBLE_DEVICES alone makes no GPU.
+        self.assertEqual(0, self.gpus_seen("exit 9", "0")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
