@@ -8,7 +8,7 @@
 #   cuda     build-cuda/  Release, with CUDA; fails if these are not installed
 #   asan     build-asan/  address and undefined-behaviour sanitizers, on the CPU
 #   tsan     build-tsan/  thread sanitizer: base, config and data, which use threads but not LibTorch
-#   fuzz, libfuzzer       only the fuzz targets, for scripts/fuzz.sh: build-fuzz/, build-libfuzzer/
+#   fuzz, libfuzzer       only the fuzz targets, for scripts/dev/fuzz.sh: build-fuzz/, build-libfuzzer/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

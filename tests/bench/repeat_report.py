@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: repeat_report.py FOLDER
 
-Compares the runs of one command (scripts/gpu_repeat.sh) whose output folders are in FOLDER: losses and gradient norms
+Compares the runs of one command (scripts/dev/gpu_repeat.sh) whose output folders are in FOLDER: losses and gradient norms
 of every step, and every tensor except times of each run's first checkpoint. A pattern has a letter for each run, equal
 for equal bits: in AABA only the third run differs. Ends with one line; exit status 1 if anything differs.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reports on metrics.jsonl of a run, for scripts/gpu_check.sh.
+"""Reports on metrics.jsonl of a run, for scripts/dev/gpu_check.sh.
 
     run_report.py row METRICS LOG           losses, speed and memory of one run, in one line
     run_report.py compare METRICS METRICS   losses of two runs step by step, then one summary line

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a gtest program under compute-sanitizer within a time limit, for scripts/gpu_sanitize.sh.
+"""Runs a gtest program under compute-sanitizer within a time limit, for scripts/dev/gpu_sanitize.sh.
 
     sanitize.py [--seconds N] [--out FOLDER] PROGRAM [SUITE ...]
 

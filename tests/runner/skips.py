@@ -39,9 +39,9 @@ class Reason:
 
 
 MAY_SKIP = [
-    Reason("no GPU", "scripts/gpu_check.sh runs them where there is one", lambda: gpu_count() == 0),
-    Reason("fewer than two GPUs", "scripts/gpu_check.sh runs them where there are two", lambda: gpu_count() < 2),
-    Reason("fewer than four GPUs", "scripts/gpu_check.sh runs them where there are four", lambda: gpu_count() < 4),
+    Reason("no GPU", "scripts/dev/gpu_check.sh runs them where there is one", lambda: gpu_count() == 0),
+    Reason("fewer than two GPUs", "scripts/dev/gpu_check.sh runs them where there are two", lambda: gpu_count() < 2),
+    Reason("fewer than four GPUs", "scripts/dev/gpu_check.sh runs them where there are four", lambda: gpu_count() < 4),
     Reason("no Hopper GPU", "other GPUs and the CPU lack wgmma and TMA", lambda: not has_hopper()),
     Reason("no strace", "scripts/setup.sh --tests installs it; GPU machines may lack it",
            lambda: shutil.which("strace") is None),

@@ -5,7 +5,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "dev" / "check_layers.py"
 
 CLEAN = {
     "src/base/error.h": "#pragma once\n#include <string>\n",

@@ -25,7 +25,7 @@ OTHERS_FLAGS = {"--user_defined_symbols", "--gpus", "--bind-to", "--requeue", "-
                 "--nproc-per-node", "--gpus-per-task", "--nnodes", "--ntasks-per-node", "--cpus-per-task", "--kill-on-bad-exit"}
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]*)=")
-PROGRAM = re.compile(r"(?:\./|\.\./|[\w./-]+/)?(train_gpt|make_shards)|(?:\./)?((?:scripts|data|tests/bench)/\w+\.(?:sh|py))")
+PROGRAM = re.compile(r"(?:\./|\.\./|[\w./-]+/)?(train_gpt|make_shards)|(?:\./)?((?:scripts|scripts/dev|data|tests/bench)/\w+\.(?:sh|py))")
 
 
 def run(*command):
@@ -69,7 +69,7 @@ def flags_of(program, command=None):
 
 @functools.cache
 def flags_of_any():
-    sources = [path for pattern in ("scripts/*", "data/*.py", "tests/bench/*.py", "tests/e2e/*.py", "src/commands/*.cpp")
+    sources = [path for pattern in ("scripts/**/*", "data/*.py", "tests/bench/*.py", "tests/e2e/*.py", "src/commands/*.cpp")
                for path in ROOT.glob(pattern) if path.is_file()]
     found = {flag for path in sources for flag in FLAG.findall(text_of(path))}
     own = {flag for name in commands() - {"help"} for flag in flags_of("train_gpt", name)}
@@ -78,7 +78,7 @@ def flags_of_any():
 
 @functools.cache
 def names_in_code():
-    paths = [path for pattern in ("src/**/*.cpp", "src/**/*.h", "scripts/*", "cmake/*")
+    paths = [path for pattern in ("src/**/*.cpp", "src/**/*.h", "scripts/**/*", "cmake/*")
              for path in ROOT.glob(pattern) if path.is_file()]
     scripts_names = re.findall(r'\{"(\w+)", "', text_of(ROOT / "src/config/script_names.h"))  # accepted as settings
     return frozenset(re.findall(r"\b[A-Z][A-Z0-9_]{2,}\b", "\n".join(map(text_of, paths)))) | {name.upper() for name in scripts_names}

@@ -1,4 +1,4 @@
-"""scripts/gpu_check.sh tests: red where a GPU's test fails beside skipped ones, or is skipped on a GPU that can run it.
+"""scripts/dev/gpu_check.sh tests: red where a GPU's test fails beside skipped ones, or is skipped on a GPU that can run it.
 
 With test programs that end as they are told, in a tree of its own, and a nvidia-smi that lists GPUs."""
 
@@ -48,7 +48,7 @@ class GpuCheck(unittest.TestCase):
             (self.folder / "tests" / "e2e" / name).write_text(SUITE.format(*bodies))
         environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable)
         environment.pop("CUDA_VISIBLE_DEVICES", None)
-        done = subprocess.run([self.folder / "scripts" / "gpu_check.sh", "tests"], env=environment, capture_output=True,
+        done = subprocess.run([self.folder / "scripts" / "dev" / "gpu_check.sh", "tests"], env=environment, capture_output=True,
                               text=True, check=False)
         self.table = done.stdout.split("== summary")[-1]
         return done.returncode

@@ -5,13 +5,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-for script in setup build test lint quickstart launch bench bench_fp8 bench_loss ladder gpu_check gpu_sanitize gpu_repeat fuzz bench_ranks bench_shapes bench_recurrence bench_gptq bench_ttt score_stages bench_memory bare_machine report_pictures bundle; do
-  help=$(scripts/$script.sh --help)
+for script in setup build test quickstart launch bench ladder score_stages bundle dev/{lint,gpu_check,gpu_sanitize,gpu_repeat,fuzz,bare_machine,report_pictures}; do
+  help=$("scripts/$script.sh" --help)
   [[ $help == "usage: scripts/$script.sh"* ]] || { echo "$script.sh --help said: $help"; exit 1; }
 done
-for script in setup build lint bench bench_fp8 bench_loss bench_shapes bench_recurrence bench_gptq bench_ttt score_stages bench_memory ladder gpu_check gpu_sanitize gpu_repeat fuzz bare_machine report_pictures bundle; do
+for script in setup build ladder score_stages bundle dev/{lint,gpu_check,gpu_sanitize,gpu_repeat,fuzz,bare_machine,report_pictures}; do
   status=0
-  message=$(scripts/$script.sh --no-such-flag 2>&1) || status=$?
+  message=$("scripts/$script.sh" --no-such-flag 2>&1) || status=$?
   [[ $status == 64 && $message == *'unknown argument "--no-such-flag"'* ]] ||
     { echo "$script.sh --no-such-flag exited $status and said: $message"; exit 1; }
 done

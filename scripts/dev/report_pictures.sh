@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# usage: scripts/report_pictures.sh RUN...
+# usage: scripts/dev/report_pictures.sh RUN...
 #
 # Takes the screenshots of docs/report.md with chromium: the report of the first run (docs/report_run.png), and the
 # report of all runs at a width of 1,280 pixels in light and in dark (docs/report_light.png, docs/report_dark.png) and
 # at 400 (docs/report_narrow.png). Requires build/train_gpt and chromium.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# usage: scripts/fuzz.sh [--seconds N | --runs N] [TARGET ...]
+# usage: scripts/dev/fuzz.sh [--seconds N | --runs N] [TARGET ...]
 #
 # Feeds mutated files to every reader of external files under the address and undefined-behaviour sanitizers, for N
 # seconds in all (60) or N files per target. TARGET is as in tests/fuzz/TARGET_fuzz.cpp, all by default. Builds the
 # targets first, with the preset libfuzzer if clang has libFuzzer, else with the preset fuzz, which has its own driver.
 # Ends with a table. Exit status 1 if a file causes an error: the file and the log are kept in logs/fuzz/TARGET/.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 

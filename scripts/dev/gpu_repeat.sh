@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/gpu_repeat.sh [--starts N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
+# usage: scripts/dev/gpu_repeat.sh [--starts N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
 # Checks that runs with DETERMINISTIC=1 repeat bit by bit on the GPUs of this host: starts each preset of configs/
 # (record and record_1061) N times (4) on each number of ranks (1, 2, 4, … up to the number of GPUs) for a few steps
@@ -9,7 +9,7 @@
 # the losses and the table go to $OUT (logs/gpu_repeat by default). Requires an existing build/. Settings in the
 # environment apply to every run.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh

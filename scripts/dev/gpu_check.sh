@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/gpu_check.sh [PART ...]
+# usage: scripts/dev/gpu_check.sh [PART ...]
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
 # and a failed part does not stop the others; ends with a table. Runs all parts unless PART is given:
@@ -26,7 +26,7 @@
 # record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) requires numpy, and torch for the peer.
 # Tables, log and metrics go to $OUT (logs/gpu_check by default).
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh

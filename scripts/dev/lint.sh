@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# usage: scripts/lint.sh [format|shell|docker|layers|fix]
+# usage: scripts/dev/lint.sh [format|shell|docker|layers|fix]
 #
 # The checks that need no build; all of them without an argument. fix reformats the C++ in place.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
@@ -18,13 +18,13 @@ format() {
 check_format() { format --dry-run -Werror; }
 check_shell() {
   need shellcheck
-  shellcheck -x scripts/*.sh .ci/run tests/scripts/*.sh
+  shellcheck -x scripts/*.sh scripts/dev/*.sh .ci/run tests/scripts/*.sh
 }
 check_docker() {
   need .venv/bin/hadolint
   .venv/bin/hadolint Dockerfile
 }
-check_layers() { python3 scripts/check_layers.py; }
+check_layers() { python3 scripts/dev/check_layers.py; }
 
 case ${1-all} in
   format | shell | docker | layers) "check_$1" ;;

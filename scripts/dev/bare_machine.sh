@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# usage: scripts/bare_machine.sh [--keep] [--beside FOLDER] TREE COMMAND
+# usage: scripts/dev/bare_machine.sh [--keep] [--beside FOLDER] TREE COMMAND
 #
 # Runs COMMAND, a bash command line, as on a newcomer's machine: as root of a bare Debian 12 in the folder TREE, in a
 # fresh clone of this repository's last commit. For example:
-#   scripts/bare_machine.sh /tmp/bare 'scripts/quickstart.sh && scripts/test.sh'
+#   scripts/dev/bare_machine.sh /tmp/bare 'scripts/quickstart.sh && scripts/test.sh'
 # If TREE does not exist, debootstrap creates it (minbase and ca-certificates, 300 MB, one minute) with this machine's
 # package mirror and apt, pip and proxy settings. Mounts exist only in COMMAND's namespace and end with it, so TREE
 # can be removed like any folder. With wheels and builds it grows to about 9 GB.
@@ -12,7 +12,7 @@
 # The exit status is COMMAND's, or 69 if this machine cannot create such a tree, which requires root, Debian 12 and
 # permission to mount.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 

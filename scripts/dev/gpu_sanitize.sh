@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/gpu_sanitize.sh [--seconds N] [SUITE ...]
+# usage: scripts/dev/gpu_sanitize.sh [--seconds N] [SUITE ...]
 #
 # Runs the kernel tests (all of build/ops_gpu_tests, or gtest suites such as MlpGpu) under compute-sanitizer, memcheck
 # and then racecheck, within N seconds in all (600; an H200 takes about 420). Large tests are slow under the tools, so
@@ -7,7 +7,7 @@
 # not reached, and ends with a table. Exit status 1 on an error, a hazard or a failed test, and if a suite has no test
 # that passes under a tool. Logs go to $OUT (logs/gpu_sanitize).
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh

@@ -211,7 +211,7 @@ def check(root):
 
 
 def main():
-    here = pathlib.Path(__file__).resolve().parent.parent
+    here = pathlib.Path(__file__).resolve().parents[2]
     breaches = check(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here)
     for breach in breaches:
         print(breach)
