@@ -1,8 +1,8 @@
 # train_gpt_layer(NAME [TORCH] [FOLDERS FOLDER...] [ONLY FILE...] [EXCEPT FILE...] [LINK ...]): builds one folder of
 # src/ as a static library, from the sources of the folders after FOLDERS (by default "."), from the files after ONLY,
 # or from all but the files after EXCEPT. Without TORCH the library neither compiles nor links with LibTorch.
-# train_gpt_test(NAME [TORCH] [LINK ...]): builds the tests of one layer, with those in subfolders, as one program, run
-# as one ctest test.
+# train_gpt_test(NAME [TORCH] [FOLDERS FOLDER...] [LINK ...]): builds the tests of one layer as one program, run as one
+# ctest test.
 # train_gpt_python_test(NAME FILE): runs a Python unittest file as one ctest test.
 # train_gpt_may_skip(NAME): ctest reports the test NAME as skipped if it exits with 77, as both test runners in
 # tests/runner do.
@@ -25,14 +25,21 @@ function(train_gpt_use_torch target pch)
   target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
+# train_gpt_glob(VARIABLE PATTERN [FOLDER...]): lists the matching files of these folders, by default of the current one.
+function(train_gpt_glob variable pattern)
+  set(folders ${ARGN})
+  if(NOT folders)
+    set(folders .)
+  endif()
+  list(TRANSFORM folders REPLACE "^(.+)$" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/${pattern}")
+  list(TRANSFORM folders REPLACE "/[.]/" "/")
+  file(GLOB files CONFIGURE_DEPENDS ${folders})
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
 function(train_gpt_layer name)
   cmake_parse_arguments(arg "TORCH" "" "FOLDERS;LINK;ONLY;EXCEPT" ${ARGN})
-  if(NOT arg_FOLDERS)
-    set(arg_FOLDERS .)
-  endif()
-  list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cpp" OUTPUT_VARIABLE patterns)
-  list(TRANSFORM patterns REPLACE "/[.]/" "/")
-  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  train_gpt_glob(sources *.cpp ${arg_FOLDERS})
   if(arg_ONLY)
     list(TRANSFORM arg_ONLY PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
   endif()
@@ -53,8 +60,8 @@ function(train_gpt_layer name)
 endfunction()
 
 function(train_gpt_test name)
-  cmake_parse_arguments(arg "TORCH" "" "LINK" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
+  cmake_parse_arguments(arg "TORCH" "" "FOLDERS;LINK" ${ARGN})
+  train_gpt_glob(sources *_test.cpp ${arg_FOLDERS})
   if(NOT sources)
     return()
   endif()

@@ -29,6 +29,7 @@
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
+#include "train_gpt_common.h"
 #include "weights/safetensors/safetensors.h"
 
 namespace tg {
@@ -43,7 +44,8 @@ constexpr const char* help =
     "\n"
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
-    "model.safetensors (fp32) and, by RECIPE, modeling_train_gpt.py or modeling_speedrun_43.py;\n"
+    "model.safetensors (fp32), train_gpt_common.py and, by RECIPE, modeling_train_gpt.py or\n"
+    "modeling_speedrun_43.py;\n"
     "and the tokenizer, a SentencePiece model as tokenizer.model, GPT-2's as the tokenizer.json\n"
     "that AutoTokenizer reads. What transformers saves of this model is a MODEL again.\n"
     "\n";
@@ -122,6 +124,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   }
   save_safetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
   const auto [module, source] = modeling_of(settings.model.recipe);
+  write_file_atomically(folder + "/train_gpt_common.py", kTrainGptCommon);
   write_file_atomically(fmt::format("{}/{}.py", folder, module), source);
   write_json_file(folder + "/generation_config.json", generation);
   // Written last, since transformers reads no folder without it.
@@ -132,7 +135,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   write_json_file(folder + "/config.json", config);
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
-      "{}.py{}",
+      "train_gpt_common.py, {}.py{}",
       folder, parameters, module, tokenizer_names);
 }
 

@@ -70,10 +70,12 @@ def replaced_transformers():
 
 
 def load_modeling(path):
-    modeling = types.ModuleType(path.stem)
-    with replaced_transformers():
-        exec(compile(path.read_text(), path, "exec"), vars(modeling))  # an import would write __pycache__ next to path
-    return modeling
+    """Imports an exported module, which imports its neighbours, without writing __pycache__ next to them."""
+    package = types.ModuleType("exported")
+    package.__path__ = [str(path.parent)]
+    with replaced_transformers(), mock.patch.dict(sys.modules, exported=package), \
+            mock.patch.object(sys, "dont_write_bytecode", True):
+        return importlib.import_module(f"exported.{path.stem}")
 
 
 def plain_model(folder):

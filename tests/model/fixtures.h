@@ -10,7 +10,7 @@
 #include "model/parameters.h"
 #include "tests/model/spec.h"
 #include "tests/ops/tensors.h"
-#include "weights/safetensors.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::test {
 

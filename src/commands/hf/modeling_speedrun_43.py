@@ -12,8 +12,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import CausalLMOutput
+
+from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm
 
 BLOCKS = range(1, 12)  # numbered as in the record's script, whose block 0 is empty
 ATTENDING = [i for i in BLOCKS if i != 7]
@@ -21,10 +21,6 @@ LONG = (4, 11)  # blocks with the long window
 DECODER = range(6, 11)  # block 6 + j adds the output of block 5 - j
 BACKOUT = 8  # the block whose output is subtracted from the last one's
 VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # value table by block
-
-
-def rms_norm(x):
-    return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
 
 
 class Stage:
@@ -76,19 +72,12 @@ def rope(x, cos, sin):
     return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin], dim=-1)
 
 
-class Places:
-    """Positions of the ids [B, T] among their row's tokens, without padding, where `mask` [B, T] is 0: padding on
-    either side, or between tokens, does not affect other tokens. With DOCUMENT_ATTENTION a query attends within its
-    document, which begins with a row and with each BOS; SEGMENT_LIMIT applies to training alone."""
+class Places(Positions):
+    """Positions, and documents. With DOCUMENT_ATTENTION a query attends within its document, which begins with a row
+    and with each BOS; SEGMENT_LIMIT applies to training alone."""
 
     def __init__(self, ids, mask, config):
-        self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
-        self.position = (self.real.cumsum(1) - 1).clamp_min(0)
-        self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = self.index.masked_fill(~self.real, -1).cummax(1).values
-        before = F.pad(last[:, :-1], (1, 0), value=-1)
-        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # last token's index up to, before a position
-        self.first = before < 0
+        super().__init__(ids, mask)
         begins = self.real & (ids == config.bos_id) & (config.document_attention == "1")
         self.text = begins.cumsum(1)
 
@@ -126,18 +115,6 @@ class Attention(nn.Module):
         y = F.scaled_dot_product_attention(q, k, v, seen, scale=scale).transpose(1, 2)
         gate = self.gate_scale * self.attn_gate(x[..., :self.attn_gate.in_features])
         return self.proj((y * gate.sigmoid()[..., None]).flatten(2))
-
-
-class Mlp(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        hidden = int(config.mlp_mult * config.model_dim)
-        self.slope = config.mlp_negative_slope
-        self.fc = nn.Linear(config.model_dim, hidden, bias=False)
-        self.proj = nn.Linear(hidden, config.model_dim, bias=False)
-
-    def forward(self, x):
-        return self.proj(F.leaky_relu(self.fc(x), self.slope).square())
 
 
 class Block(nn.Module):
@@ -181,9 +158,7 @@ class TrainGpt(nn.Module):
         return rms_norm(x + weight * before)
 
     def final_states(self, ids, places, cache):
-        known = 0 if cache is None else cache.get_seq_length()
-        if known >= ids.shape[1]:
-            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, also the cached")
+        known = cached_tokens(ids, cache)
         new, stage = ids[:, known:], Stage(self.config)
         angles = stage.angles(places.position[:, known:])
         short, long = (places.seen(new.shape[1], window) for window in (stage.short, stage.long))
@@ -198,54 +173,20 @@ class TrainGpt(nn.Module):
                 skips.append(x)
             if i == BACKOUT:
                 backout = x
-        states = rms_norm(x - self.backout_lambda * backout)
-        last = (places.last[:, known:] - known).clamp_min(0)
-        return states.gather(1, last[..., None].expand_as(states))
+        return places.at_last_tokens(rms_norm(x - self.backout_lambda * backout))
 
     def forward(self, ids, cache=None, mask=None):
         z = self.lm_head(self.final_states(ids, Places(ids, mask, self.config), cache)).float()
         return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
 
 
-class TrainGptConfig(PretrainedConfig):
-    model_type = "train_gpt"
-    attribute_map = {"hidden_size": "model_dim", "num_attention_heads": "num_heads",
-                     "num_key_value_heads": "num_kv_heads", "max_position_embeddings": "train_seq_len"}
-
+class TrainGptConfig(Config):
     @property
     def num_hidden_layers(self):
         """Number of layers whose keys and values a cache holds."""
         return len(ATTENDING)
 
 
-class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
+class TrainGptForCausalLM(CausalLM):
     config_class = TrainGptConfig
-    base_model_prefix = "model"
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = TrainGpt(config)
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.model.tok_emb
-
-    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
-        """Passes all ids, since the embedding of a token also reads the previous token."""
-        cache = past_key_values if cache is None else cache
-        return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
-
-    def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
-        """attention_mask [B, T]: 0 at padding, on either side. labels: the input_ids; each is the target at the
-        previous position, except -100, padding and a row's first token. cache: holds the keys and values of the first
-        input_ids; only the other positions get logits."""
-        if attention_mask is not None and attention_mask.shape != input_ids.shape:
-            raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
-                             f"input_ids {list(input_ids.shape)}")
-        logits, loss = self.model(input_ids, cache, attention_mask), None
-        if labels is not None:
-            if attention_mask is not None:
-                real = attention_mask.bool()
-                labels = labels.masked_fill(~real | (real.cumsum(1) == 1), -100)
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-        return CausalLMOutput(loss=loss, logits=logits)
+    plain = TrainGpt

@@ -17,12 +17,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import CausalLMOutput
 
-
-def rms_norm(x):
-    return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
+from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm
 
 
 def rope(x, bases, dims, positions):
@@ -68,19 +64,12 @@ def bigram_hash(ids, before, begins, rows):
     return (pairs % (rows - 1)).masked_fill(begins, rows - 1)
 
 
-class Places:
-    """Positions of the ids [B, T] among their row's tokens, without padding, where `mask` [B, T] is 0: padding on
-    either side, or between tokens, does not affect other tokens. With DOCUMENT_ATTENTION a segment begins with a row,
-    with each BOS and, counted from these, every segment_limit tokens."""
+class Places(Positions):
+    """Positions, and segments of attention. With DOCUMENT_ATTENTION a segment begins with a row, with each BOS and,
+    counted from these, every segment_limit tokens."""
 
     def __init__(self, ids, mask, config):
-        self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
-        self.position = (self.real.cumsum(1) - 1).clamp_min(0)
-        self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        last = self.index.masked_fill(~self.real, -1).cummax(1).values
-        before = F.pad(last[:, :-1], (1, 0), value=-1)
-        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # last token's index up to, before a position
-        self.first = before < 0
+        super().__init__(ids, mask)
         documents, dims = config.document_attention == "1", config.rope_dims or config.model_dim // config.num_heads
         longest = config.segment_limit if documents and config.segment_limit else ids.shape[1]  # longest context
         self.bases = torch.tensor([rope_base(min(count, longest), config, dims) for count in self.real.sum(1).tolist()],
@@ -230,18 +219,6 @@ def cached(cache, call, *parts):
     return (part.transpose(1, 2) for part in cache.update(*(part.transpose(1, 2) for part in parts), call))
 
 
-class Mlp(nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        hidden = int(config.mlp_mult * config.model_dim)
-        self.slope = config.mlp_negative_slope
-        self.fc = nn.Linear(config.model_dim, hidden, bias=False)
-        self.proj = nn.Linear(hidden, config.model_dim, bias=False)
-
-    def forward(self, x):
-        return self.proj(F.leaky_relu(self.fc(x), self.slope).square())
-
-
 class Block(nn.Module):
     def __init__(self, config, layer):
         super().__init__()
@@ -360,15 +337,11 @@ class TrainGpt(nn.Module):
         return lanes
 
     def final_states(self, ids, places, cache):
-        known = 0 if cache is None else cache.get_seq_length()
-        if known >= ids.shape[1]:
-            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, also the cached")
+        known = cached_tokens(ids, cache)
         ve = self.ve_shared(ids[:, known:]) if self.ve_layers else None
         lanes = self.run_blocks(self.embed(ids, places)[:, known:], ve, places, cache)
         lane = {"mean": sum(lanes) / len(lanes), "attn": lanes[0], "mlp": lanes[-1]}
-        states = rms_norm(lane[self.config.parallel_final_lane])
-        last = (places.last[:, known:] - known).clamp_min(0)
-        return states.gather(1, last[..., None].expand_as(states))
+        return places.at_last_tokens(rms_norm(lane[self.config.parallel_final_lane]))
 
     def forward(self, ids, cache=None, mask=None):
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
@@ -376,45 +349,13 @@ class TrainGpt(nn.Module):
         return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
 
 
-class TrainGptConfig(PretrainedConfig):
-    model_type = "train_gpt"
-    attribute_map = {"hidden_size": "model_dim", "num_attention_heads": "num_heads",
-                     "num_key_value_heads": "num_kv_heads", "max_position_embeddings": "train_seq_len"}
-
+class TrainGptConfig(Config):
     @property
     def num_hidden_layers(self):
         """Number of layer calls: a cache holds keys and values of each."""
         return len(block_order(self, loops_in_use(self)))
 
 
-class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
+class TrainGptForCausalLM(CausalLM):
     config_class = TrainGptConfig
-    base_model_prefix = "model"
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = TrainGpt(config)
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.model.tok_emb
-
-    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
-        """Passes all ids, since the embedding of a token also reads the previous token."""
-        cache = past_key_values if cache is None else cache
-        return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
-
-    def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
-        """attention_mask [B, T]: 0 at padding, on either side. labels: the input_ids; each is the target at the
-        previous position, except -100, padding and a row's first token. cache: holds the keys and values of the first
-        input_ids; only the other positions get logits."""
-        if attention_mask is not None and attention_mask.shape != input_ids.shape:
-            raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
-                             f"input_ids {list(input_ids.shape)}")
-        logits, loss = self.model(input_ids, cache, attention_mask), None
-        if labels is not None:
-            if attention_mask is not None:
-                real = attention_mask.bool()
-                labels = labels.masked_fill(~real | (real.cumsum(1) == 1), -100)
-            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-        return CausalLMOutput(loss=loss, logits=logits)
+    plain = TrainGpt
