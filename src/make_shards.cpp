@@ -25,8 +25,9 @@ cxxopts::Options declare_options() {
       "Tokenizes text into shards: BOS before each document, no EOS.\n"
       "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
       "standard input. In a FILE.jsonl or FILE.json each line is an object "
-      "whose \"text\" is a document; FILE.json may be an array of such objects. A "
-      "folder stands for all its .txt, .jsonl and .json files, subfolders included, "
+      "whose \"text\" is a document; FILE.json may be an array of such objects; in a "
+      "FILE.parquet each string of the column \"text\" is one. A "
+      "folder stands for all its .txt, .jsonl, .json and .parquet files, subfolders included, "
       "sorted by path.\nWith --from-tokens each FILE holds token ids instead; files with "
       "the word val in their names are for validation.\n");
   options.positional_help("FILE...").custom_help(
@@ -45,9 +46,9 @@ cxxopts::Options declare_options() {
                 "N")("document-separator",
                      "a document is a file, ends at an empty line, or is a line: "
                      "file|blank-line|line",
-                     cxxopts::value<std::string>()->default_value("file"),
-                     "KIND")("text-key", "key of the text in the objects of JSON",
-                             cxxopts::value<std::string>()->default_value("text"), "KEY")(
+                     cxxopts::value<std::string>()->default_value("file"), "KIND")(
+      "text-key", "key of the text in the objects of JSON, column of Parquet",
+      cxxopts::value<std::string>()->default_value("text"), "KEY")(
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
       cxxopts::value<std::uint64_t>(), "SEED")(

@@ -33,8 +33,9 @@ struct DataConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("data_path", s.data_path, anything, role::free.path().common(),
-         "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or a folder of such "
-         "text; synthetic:zipf or synthetic:documents");
+         "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or .parquet; a "
+         "folder "
+         "or a pattern (*, ?) of such files; synthetic:zipf or synthetic:documents");
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
@@ -50,7 +51,7 @@ struct DataConfig {
          "PREFIX_val_bytes_*.bin beside the shards; tokenizer, of the normalised text; auto: "
          "sidecar if there are such files");
     line("text_key", s.text_key, anything, role::free,
-         "key of the text in the objects of .jsonl and .json");
+         "key of the text in the objects of .jsonl and .json, column of the text in .parquet");
     line("run_id", s.run_id, anything, role::free.of_rank().common(),
          "name of the run; empty: a random UUID, shared by all ranks");
     line("seed", s.seed, at_least(0), role::fixed.common(),

@@ -56,10 +56,11 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths) {
     if (std::filesystem::is_directory(path, ignored)) {
       const auto texts = find_texts(path);
       log_left_out(path, texts);
-      REQUIRE(!texts.files.empty(), ExitCode::missing_input,
-              "no text in the folder {} (expected files .txt, .jsonl or .json, also .gz, .zst or "
-              ".xz); name the files, if they have other names",
-              path);
+      REQUIRE(
+          !texts.files.empty(), ExitCode::missing_input,
+          "no text in the folder {} (expected files .txt, .jsonl, .json, also .gz, .zst or .xz, "
+          "or .parquet); name the files, if they have other names",
+          path);
       files.insert(files.end(), texts.files.begin(), texts.files.end());
     } else {
       files.push_back(path);

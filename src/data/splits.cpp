@@ -1,5 +1,7 @@
 #include "data/splits.h"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -43,8 +45,20 @@ bool has_shards(const std::string& folder) {
   RawDocuments(path, Separator::file, text_key);  // throws for known formats
   fail(ExitCode::bad_data,
        "DATA_PATH={} is no text by its name (expected a folder of shards or of text, or a file "
-       ".txt, .jsonl or .json, also .gz, .zst or .xz)",
+       ".txt, .jsonl, .json, also .gz, .zst or .xz, or .parquet)",
        path);
+}
+
+// Returns the files that a pattern of the shell, such as "data/0*.parquet", names, sorted bytewise;
+// empty if there are none.
+std::vector<std::string> matching_files(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> files;
+  if (glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+    files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  std::ranges::sort(files);
+  return files;
 }
 
 // Returns the text files that DATA_PATH names, in order; empty if it is no text or cannot be
@@ -52,10 +66,15 @@ bool has_shards(const std::string& folder) {
 std::vector<std::string> text_files(const DataConfig& data) {
   const std::string& path = data.data_path;
   if (!is_folder(path)) {
-    if (text_kind_named(path)) return {path};
     std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) refuse_file(path, data.text_key);
-    return {};
+    const bool is_file = fs::is_regular_file(path, ignored);
+    if (is_readable_named(path) && (is_file || path.find_first_of("*?[") == std::string::npos))
+      return {path};
+    if (is_file) refuse_file(path, data.text_key);
+    auto files = matching_files(path);
+    for (const auto& file : files)
+      if (!is_readable_named(file)) refuse_file(file, data.text_key);
+    return files;
   }
   if (has_shards(path)) return {};
   auto texts = find_texts(path);
@@ -118,8 +137,9 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
                                              WantedSplits wanted) {
   const bool synthetic = data.data_path.starts_with(synthetic_prefix);
   auto files = synthetic ? std::vector<std::string>() : text_files(data);
-  if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, is_json_named))
-    log_warn_once("TEXT_KEY={} has no effect: {} has no JSON", data.text_key, data.data_path);
+  if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, has_text_key))
+    log_warn_once("TEXT_KEY={} has no effect: {} has no JSON or Parquet", data.text_key,
+                  data.data_path);
   if (!synthetic && files.empty()) return std::nullopt;
   REQUIRE(data.byte_counts != ByteCountSource::sidecar, ExitCode::config,
           "BYTE_COUNTS=sidecar and DATA_PATH={}, which has none (expected shards with "

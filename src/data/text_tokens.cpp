@@ -158,7 +158,8 @@ std::string TextCorpus::Work::identity() const {
     bytes += file.size();
   }
   const auto json = std::ranges::count_if(files_, is_json_named);
-  const bool other_key = json > 0 && text_key_ != DataConfig().text_key;
+  const bool other_key =
+      std::ranges::any_of(files_, has_text_key) && text_key_ != DataConfig().text_key;
   return fmt::format("{} text files ({} of JSON lines{}), {} bytes, digest {}", files_.size(), json,
                      other_key ? ", key " + text_key_ : "", bytes, digest.text());
 }

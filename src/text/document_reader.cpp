@@ -25,23 +25,53 @@ DocumentReader::DocumentReader(std::vector<std::string> paths, Separator separat
 
 std::optional<Document> DocumentReader::next() {
   while (true) {
-    if (!file_) {
+    if (!file_ && !parquet_) {
       if (next_path_ == paths_.size()) return {};
-      file_.emplace(paths_[next_path_++], separator_, text_key_);
+      open_next();
     }
-    const auto raw = file_->next();
-    const auto& file = file_->text().file();
-    bytes_read_ = read_before_ + file.bytes_read();
-    if (!raw) {
+    auto document = parquet_ ? next_of_parquet() : next_of_text();
+    if (!document) {
       read_before_ = bytes_read_;
       file_.reset();
-      continue;
+      parquet_.reset();
+    } else if (!is_blank(document->text)) {
+      return document;
     }
-    if (is_blank(raw->bytes)) continue;
-    std::string text = file_->is_json() ? text_of_json(*raw) : text_of(*raw);
-    if (is_blank(text)) continue;
-    return Document{.text = std::move(text), .path = file.path()};
   }
+}
+
+void DocumentReader::open_next() {
+  const auto& path = paths_[next_path_++];
+  if (is_parquet_named(path)) {
+    parquet_.emplace(path, text_key_);
+  } else {
+    file_.emplace(path, separator_, text_key_);
+  }
+}
+
+std::optional<Document> DocumentReader::next_of_text() {
+  const auto raw = file_->next();
+  const auto& file = file_->text().file();
+  bytes_read_ = read_before_ + file.bytes_read();
+  if (!raw) return {};
+  if (is_blank(raw->bytes)) return Document{};
+  return Document{.text = file_->is_json() ? text_of_json(*raw) : text_of(*raw),
+                  .path = file.path()};
+}
+
+std::optional<Document> DocumentReader::next_of_parquet() {
+  const auto row = parquet_->next();
+  bytes_read_ = read_before_ + parquet_->bytes_read();
+  if (!row) return {};
+  std::string text(row->bytes);
+  const std::size_t valid = valid_utf8_prefix(text);
+  if (valid < text.size()) {
+    refuse_invalid(fmt::format("{} row {} is not UTF-8 at byte {} of its text (found 0x{:02x})",
+                               parquet_->path(), row->row, valid,
+                               static_cast<unsigned char>(text[valid])));
+    text = as_utf8(std::move(text));
+  }
+  return Document{.text = std::move(text), .path = parquet_->path()};
 }
 
 std::string DocumentReader::text_of(const RawDocument& raw) {
@@ -70,10 +100,14 @@ bool DocumentReader::check_utf8(std::string_view bytes, std::int64_t at) {
                                 static_cast<unsigned char>(bytes[valid]));
   REQUIRE(replace_invalid_ || file_->text().looks_like_text(at), ExitCode::bad_data,
           "{} and does not look like text; give text in UTF-8 or JSON", what);
+  refuse_invalid(what);
+  return false;
+}
+
+void DocumentReader::refuse_invalid(const std::string& what) {
   REQUIRE(replace_invalid_, ExitCode::bad_data,
           "{}; convert it, or pass --replace-invalid to make_shards", what);
   if (!std::exchange(warned_, true)) log_warn("{}; such bytes become U+FFFD", what);
-  return false;
 }
 
 void DocumentReader::check_surrogate(const RawDocument& raw, std::string_view from_surrogate) {

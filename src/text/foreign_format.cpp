@@ -81,6 +81,7 @@ struct Format {
   Magic magic;
   std::string_view name;
   const char* command;  // placeholders: FILE, OUT (without its last SUFFIX), NAME and KEY
+  const char* or_else = "";
 };
 
 #define PRINT_ROWS(imports, batches)                                               \
@@ -89,6 +90,8 @@ struct Format {
 
 constexpr const char* kParquet =
     PRINT_ROWS("pyarrow.parquet as p", "p.ParquetFile('FILE').iter_batches(columns=['KEY'])");
+constexpr const char* kReadParquet =
+    "; or set up with scripts/setup.sh --parquet and build again: then files .parquet are read";
 constexpr const char* kArrowFile =
     PRINT_ROWS("pyarrow as a",
                "a.ipc.open_file(a.memory_map('FILE')).read_all().select(['KEY']).to_batches()");
@@ -107,7 +110,7 @@ constexpr const char* kRecode = "iconv -f NAME -t UTF-8 FILE >OUT.utf8SUFFIX";
 constexpr const char* kUnpack = "unpack it once";
 
 constexpr Format kFormats[] = {
-    {"PAR1"sv, 0, "Parquet", kParquet},
+    {"PAR1"sv, 0, "Parquet", kParquet, kReadParquet},
     {"PARE"sv, 0, "Parquet, encrypted", kParquet},
     {"ARROW1"sv, 0, "an Arrow file", kArrowFile},
     {"\xff\xff\xff\xff"sv, 0, "an Arrow stream", kArrowStream},
@@ -172,8 +175,8 @@ void refuse_foreign_format(std::string_view head, const UnpackedFile& file,
                            const std::string& text_key) {
   const auto format = format_of(head);
   if (!format) return;
-  fail(ExitCode::bad_data, "{} is {} (expected text in UTF-8 or JSON); convert it: {}", file.path(),
-       format->name, command_for(*format, file, text_key));
+  fail(ExitCode::bad_data, "{} is {} (expected text in UTF-8 or JSON); convert it: {}{}",
+       file.path(), format->name, command_for(*format, file, text_key), format->or_else);
 }
 
 }  // namespace tg

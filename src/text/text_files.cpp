@@ -7,6 +7,7 @@
 #include "base/escaped.h"
 #include "base/log.h"
 #include "files/unpacked_file.h"
+#include "text/parquet_texts.h"
 
 namespace tg {
 namespace {
@@ -23,7 +24,7 @@ void add(const fs::directory_entry& entry, FolderTexts& texts) {
   const std::string path = entry.path();
   if (entry.is_directory(ignored)) {
     ++texts.left_out["links to folders"];
-  } else if (text_kind_named(path)) {
+  } else if (is_readable_named(path)) {
     texts.files.push_back(path);
   } else {
     texts.other_files.push_back(path);
@@ -39,6 +40,14 @@ std::optional<TextKind> text_kind_named(std::string_view path) {
   if (path.ends_with(".jsonl")) return TextKind::json_lines;
   if (path.ends_with(".json")) return TextKind::json;
   return {};
+}
+
+bool has_text_key(std::string_view path) {
+  return is_json_named(path) || is_parquet_named(path);
+}
+
+bool is_readable_named(std::string_view path) {
+  return text_kind_named(path) || (is_parquet_named(path) && can_read_parquet());
 }
 
 bool is_json_named(std::string_view path) {

@@ -17,6 +17,10 @@ enum class TextKind {
 // Returns the kind by the file's name, ignoring .gz, .zst or .xz; nullopt: not text.
 std::optional<TextKind> text_kind_named(std::string_view path);
 bool is_json_named(std::string_view path);
+// Returns whether a file of this name has its documents under a key: JSON or Parquet.
+bool has_text_key(std::string_view path);
+// Returns whether DocumentReader reads a file of this name: text, or Parquet in a program that can.
+bool is_readable_named(std::string_view path);
 
 // Text files of a folder and its subfolders, sorted bytewise by their paths. Files with other
 // names, hidden files and folders, and links to folders are left out.

@@ -29,6 +29,17 @@ def write_lines(path, megabytes):
             file.write(json.dumps({"id": draw.getrandbits(32), "text": text}) + "\n")
 
 
+def packed(name, lines):
+    """Returns the path of the same documents in another format."""
+    if name == "parquet":
+        from pyarrow import json as arrow_json, parquet
+        path = lines.with_suffix(".parquet")
+        parquet.write_table(arrow_json.read_json(lines), path, compression="zstd", row_group_size=100_000)
+        return path
+    subprocess.run([*PACKERS[name], lines], check=True)
+    return lines.with_name(f"{lines.name}.{name}")
+
+
 def run(program, tokenizer, path, out):
     """Runs make_shards, which must write `out`; returns seconds, CPU seconds and peak MiB."""
     shutil.rmtree(out, ignore_errors=True)
@@ -69,7 +80,7 @@ def main(arguments, _):
     parser.add_argument("--tokenizer", default=str(ROOT / "tests" / "fixtures" / "data_exact.model"))
     parser.add_argument("--megabytes", type=int, default=1000, help="(1000)")
     parser.add_argument("--rounds", type=int, default=1, help="(1)")
-    parser.add_argument("--formats", default="zst", help="of zst,gz,xz (zst)")
+    parser.add_argument("--formats", default="zst", help="of zst,gz,xz,parquet (zst); parquet requires pyarrow in PYTHON")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-text-") as work:
         compare(args, pathlib.Path(work))
@@ -82,8 +93,7 @@ def compare(args, folder):
     write_lines(lines, args.megabytes)
     paths = {"jsonl": lines}
     for name in args.formats.split(","):
-        subprocess.run([*PACKERS[name], lines], check=True)
-        paths[name] = lines.with_name(f"{lines.name}.{name}")
+        paths[name] = packed(name, lines)
     figures = {name: [] for name in paths}
     first = None
     for number in range(args.rounds):
