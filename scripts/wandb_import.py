@@ -1,74 +1,54 @@
 #!/usr/bin/env python3
-"""usage: wandb_import.py RUN...
+"""Logs runs of train_gpt to Weights & Biases, offline or, with --follow, while they train.
 
-Imports finished or running runs of train_gpt into the wandb package, offline. For each RUN (a run's folder, such as
-logs/RUN_ID) it logs the settings as config, every number of metrics.jsonl at its step, the final scores as summary,
-and the exit code. Writes wandb/ in the current folder and prints for each run the folder that `wandb sync`
-uploads. The project is WANDB_PROJECT, or train_gpt.
+For each RUN it logs the settings as config, every number of metrics.jsonl at its step, the final scores as summary, and
+the exit code. Settings that are paths, the host's name, code and console output are not logged. Without --follow the
+mode is offline: prints for each run the folder that `wandb sync` uploads. With --follow the mode is WANDB_MODE, or
+wandb's own default, which uploads. Without network or login the run is logged offline, with one line; if the network
+fails later, wandb keeps the data and tries again. The project is WANDB_PROJECT, or train_gpt.
 """
-import json
+import hashlib
 import os
 import pathlib
 import sys
 
-AT_A_STEP = {"train", "timing", "val", "skipped_step", "checkpoint"}
-AT_THE_END = {"memory", "closing", "artifact"}
+import run_curves
 
 
-def numbers(event, prefix):
-    """Returns the numbers of an event by name: train_loss of `train` becomes train/loss. null means not finite."""
-    return {f"{prefix}/{field.removeprefix(event['event'] + '_')}": float("nan") if value is None else value
-            for field, value in event.items()
-            if field != "step" and (value is None or type(value) in (int, float))}
-
-
-def import_run(wandb, folder):
-    config = json.loads((folder / "config.json").read_text())
-    name = config["settings"].get("RUN_ID") or folder.name
-    run = wandb.init(project=os.environ.get("WANDB_PROJECT", "train_gpt"), name=name, config=config["settings"], mode="offline",
-                     settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True))
-    # A val event follows the train event of its step: all numbers of a step are logged in one call.
-    step, row, code = 0, {}, None
-    for line in (folder / "metrics.jsonl").open():
-        if not line.endswith("\n"):  # the run is still writing this line
-            break
-        event = json.loads(line)
-        kind = event["event"]
-        code = event["code"] if kind == "exit" else None
-        if kind in AT_A_STEP:
-            if event["step"] > step:
-                run.log(row, step=step)
-                step, row = event["step"], {}
-            row.update(numbers(event, kind))
-        elif kind in AT_THE_END:
-            run.summary.update(numbers(event, kind))
-        elif kind == "final":
-            run.summary.update(numbers({**event, "event": "val"}, f"final/{event['name']}"))
-    run.log(row, step=step)
-    where = pathlib.Path(run.dir).parent
-    run.finish(exit_code=code)
-    return where
-
-
-def main():
-    folders = [pathlib.Path(word) for word in sys.argv[1:]]
-    if not folders or sys.argv[1] in ("-h", "--help"):
-        print(__doc__.strip(), file=sys.stdout if folders else sys.stderr)
-        return 0 if folders else 64
-    for folder in folders:
-        for name in ("metrics.jsonl", "config.json"):
-            if not (folder / name).is_file():
-                print(f"wandb_import.py: {folder / name}: no such file (expected a run's folder, such as logs/RUN_ID)", file=sys.stderr)
-                return 66
-    try:
+class WandbSink:
+    def __init__(self, folder, config):
         import wandb
-    except ImportError:
-        print("wandb_import.py: the package wandb is not installed; install it with: pip install wandb", file=sys.stderr)
-        return 69
-    for folder in folders:
-        print(f"{folder}: wandb sync {import_run(wandb, folder)}")
-    return 0
+
+        mode = os.environ.get("WANDB_MODE") if "--follow" in sys.argv else "offline"
+        with open(folder / "metrics.jsonl", encoding="utf-8") as file:
+            # A follower that starts again goes on with the same W&B run.
+            identity = hashlib.blake2b(f"{folder.resolve()}\n{file.readline()}".encode(), digest_size=8).hexdigest()
+        self.folder = folder
+        settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_code=True,
+                                  disable_git=True, x_disable_machine_info=True, host="train_gpt")
+        chosen = {"project": os.environ.get("WANDB_PROJECT", "train_gpt"), "name": config.get("RUN_ID") or folder.name,
+                  "id": identity, "config": config, "settings": settings}
+        try:
+            self.run = wandb.init(mode=mode, resume="allow" if mode != "offline" else None, **chosen)
+        except wandb.errors.Error as error:  # no network, or no login
+            first, *_ = str(error).splitlines()
+            print(f"wandb_import.py: {folder}: {first}; logging offline, for wandb sync", file=sys.stderr, flush=True)
+            wandb.teardown()  # frees the id
+            self.run = wandb.init(mode="offline", **chosen)
+        self.last_step = self.run.step - 1
+
+    def row(self, step, numbers):
+        self.run.log(numbers, step=step)
+
+    def summary(self, numbers):
+        self.run.summary.update(numbers)
+
+    def close(self, code):
+        where = pathlib.Path(self.run.dir).parent
+        place = f"wandb sync {where}" if self.run.offline else self.run.url
+        self.run.finish(exit_code=code)
+        print(f"{self.folder}: {place}", flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_curves.main(__doc__, "wandb_import.py", "wandb", WandbSink))

@@ -1,6 +1,7 @@
 """scripts/wandb_import.py with the real wandb package, offline: what its file holds of a run."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import tempfile
 import unittest
 
 from wandb.proto import wandb_internal_pb2
+
+from followed_run import FollowedRunTest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "wandb_import.py"
 
@@ -86,6 +89,18 @@ class WandbImportTest(unittest.TestCase):
         self.assertEqual(summary["final/final_int6_roundtrip_exact/bpb"], 3.25)
         self.assertEqual(summary["memory/peak_allocated_bytes"], 1234)
 
+    def test_without_network_it_logs_offline(self):
+        (self.folder / "run" / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS[:-1]) +
+                                                           json.dumps({"event": "exit", "code": 0, "step": 2, "text": ""}) + "\n")
+        environment = dict(os.environ, WANDB_MODE="online", WANDB_API_KEY="0" * 40, WANDB_BASE_URL="http://127.0.0.1:9",
+                           WANDB_INIT_TIMEOUT="1")
+        done = subprocess.run([sys.executable, SCRIPT, "--follow", "run"], cwd=self.folder, capture_output=True, text=True,
+                              timeout=120, env=environment)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^wandb_import.py: run: .*; logging offline, for wandb sync$")
+        file, = self.folder.glob("wandb/offline-run-*/run-*.wandb")
+        self.assertEqual(3, sum(record.WhichOneof("record_type") == "history" for record in records(file)))
+
     def test_without_the_package_it_is_one_line(self):
         done = self.run_script("run", python=(sys.executable, "-S"))  # without site-packages
         self.assertEqual((done.returncode, done.stdout), (69, ""))
@@ -95,6 +110,27 @@ class WandbImportTest(unittest.TestCase):
         done = self.run_script("none")
         self.assertEqual(done.returncode, 66)
         self.assertEqual(done.stderr, "wandb_import.py: none/metrics.jsonl: no such file (expected a run's folder, such as logs/RUN_ID)\n")
+
+
+class WandbFollowTest(FollowedRunTest):
+    def test_a_run_is_followed_while_it_trains_through_a_stop_and_a_resume(self):
+        _, printed = self.follow(sys.executable, SCRIPT, WANDB_MODE="offline")
+        file, = self.folder.glob("wandb/offline-run-*/run-*.wandb")
+        self.assertEqual(printed, f"{self.folder}/followed: wandb sync {file.parent}\n")
+        rows, config, code = [], {}, None
+        for record in records(file):
+            kind = record.WhichOneof("record_type")
+            if kind == "history":
+                row = items(record.history.item)
+                rows.append((row["_step"], row))
+            elif kind == "run":
+                config.update(items(record.run.config.update))
+                self.assertEqual("train_gpt", record.run.host)
+            elif kind == "exit":
+                code = record.exit.exit_code
+        self.check_rows(rows)
+        self.check_shared(config, file.read_bytes())
+        self.assertEqual(0, code)
 
 
 if __name__ == "__main__":
