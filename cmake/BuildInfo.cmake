@@ -1,4 +1,4 @@
-# Writes to OUTPUT the git commit of SOURCE_DIR and the size of its src/ as tar.xz, for the log.
+# Writes to OUTPUT the VERSION, the git commit of SOURCE_DIR and the size of its src/ as tar.xz.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -14,6 +14,7 @@ file(ARCHIVE_CREATE OUTPUT ${archive} PATHS ${sources} FORMAT gnutar COMPRESSION
 file(SIZE ${archive} bytes)
 file(REMOVE ${archive})
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT "#pragma once
+inline constexpr char kVersion[] = \"@VERSION@\";
 inline constexpr char kGitCommit[] = \"@commit@\";
 inline constexpr long kCodeBytes = @bytes@;
 ")

@@ -12,6 +12,7 @@
 #include "commands/commands.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
+#include "commands/model_card.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/attention_context.h"
@@ -43,7 +44,8 @@ constexpr const char* help =
     "  train_gpt export --hf DIR --init-from MODEL [--weights raw|ema] [--SETTING VALUE]...\n"
     "\n"
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
-    ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
+    ".from_pretrained(DIR, trust_remote_code=True) reads: README.md, a model card whose licence\n"
+    "is left open, config.json, generation_config.json,\n"
     "model.safetensors (fp32), train_gpt_common.py and, by RECIPE, modeling_train_gpt.py or\n"
     "modeling_speedrun_43.py;\n"
     "and the tokenizer, a SentencePiece model as tokenizer.model, GPT-2's as the tokenizer.json\n"
@@ -85,10 +87,11 @@ void make_empty_folder(const std::string& folder) {
 // transformers' AutoModelForCausalLM.from_pretrained(trust_remote_code=True) reads: config.json,
 // generation_config.json, model.safetensors ("model." and the unbanked names), the file of hf/ that
 // computes the recipe's model and, unless TOKENIZER_PATH is empty, the tokenizer, a SentencePiece
-// model as tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
-// matter. Returns a line about what it wrote. Throws Error: cannot_create (`folder` is not empty or
-// cannot be created), io; and what trained_model throws.
-std::string export_hf(const Settings& settings, const std::string& folder) {
+// model as tokenizer.model, and a model card, README.md. `model`: what INIT_FROM stands for. Only
+// the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM matter. Returns a line about
+// what it wrote. Throws Error: cannot_create (`folder` is not empty or cannot be created), io; and
+// what trained_model throws.
+std::string export_hf(const Settings& settings, const ModelPath& model, const std::string& folder) {
   Communicator alone;
   const auto spec = model_spec(settings);
   auto [table, record] = trained_model(spec, settings, Machine{}, alone);  // fp32, on the CPU
@@ -99,16 +102,19 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
     tensors.emplace_back("model." + part.name, part.value);
     parameters += part.value.numel();
   }
+  ModelFacts facts{.record = record, .parameters = parameters};
   auto generation = nlohmann::json::object();
   std::vector<std::pair<std::string, std::string>> tokenizer_files;  // name, content
   const auto& tokenizer_path = settings.data.tokenizer_path;
   if (!tokenizer_path.empty()) {
     const auto tokenizer =
         make_tokenizer(settings.data, static_cast<int>(settings.model.vocab_size));
-    if (tokenizer.bos_id() >= 0) generation["bos_token_id"] = tokenizer.bos_id();
+    facts.bos_id = tokenizer.bos_id();
+    if (facts.bos_id >= 0) generation["bos_token_id"] = facts.bos_id;
     constexpr std::int64_t kMaxSize = 1 << 30;
     auto bytes = read_whole_file(tokenizer_path, kMaxSize);
     if (const auto vocabulary = read_bpe_vocabulary(bytes, tokenizer_path)) {
+      facts.auto_tokenizer = true;
       tokenizer_files = {{"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
                          {"tokenizer_config.json", hf_tokenizer_config(*vocabulary).dump(2)}};
     } else {
@@ -127,6 +133,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   write_file_atomically(folder + "/train_gpt_common.py", kTrainGptCommon);
   write_file_atomically(fmt::format("{}/{}.py", folder, module), source);
   write_json_file(folder + "/generation_config.json", generation);
+  write_file_atomically(folder + "/README.md", model_card(facts, model));
   // Written last, since transformers reads no folder without it.
   Settings exported = settings;
   exported.model.mtp_num_heads = 0;
@@ -134,7 +141,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   config[kRecordKey] = record_json(record);
   write_json_file(folder + "/config.json", config);
   return fmt::format(
-      "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
+      "{}: README.md, config.json, generation_config.json, model.safetensors ({} parameters), "
       "train_gpt_common.py, {}.py{}",
       folder, parameters, module, tokenizer_names);
 }
@@ -151,8 +158,8 @@ void export_command(int argc, const char* const* argv) {
   resolve_bos_id(settings);
   resolve_rope_longest(settings, /*world_size=*/1);
   Communicator alone;
-  choose_model(settings, alone);
-  print_text(export_hf(settings, options.hf) + "\n");
+  const auto model = choose_model(settings, alone);
+  print_text(export_hf(settings, model, options.hf) + "\n");
 }
 
 }  // namespace tg

@@ -96,7 +96,8 @@ ModelWritten write_model(const ParameterTable& table, const ModelRecord& record,
     }
   }
   const auto safetensors = dir + "/final_model.safetensors", torch = dir + "/final_model.pt";
-  save_safetensors(safetensors, exported, {{kRecordKey, record_text(record)}});
+  save_safetensors(safetensors, exported,
+                   {{kRecordKey, record_text(record)}, {"program", release_name()}});
   save_torch(torch, exported);
   write_record_beside(torch, record);
   event.safetensors_bytes = std::filesystem::file_size(safetensors);

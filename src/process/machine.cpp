@@ -149,11 +149,11 @@ MemoryPeak peak_memory(at::Device device) {
 }
 
 std::string program_version() {
-  return fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
+  return fmt::format("train_gpt {} commit {}\nLibTorch {}\n", kVersion, kGitCommit, TORCH_VERSION);
 }
 
 std::string program_line() {
-  return fmt::format("train_gpt commit {}, LibTorch {}", kGitCommit, TORCH_VERSION);
+  return fmt::format("train_gpt {} commit {}, LibTorch {}", kVersion, kGitCommit, TORCH_VERSION);
 }
 
 std::string version_text() {
@@ -168,6 +168,10 @@ std::string version_text() {
   text +=
       fmt::format("GPUs {}\n", gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", ")));
   return text;
+}
+
+std::string release_name() {
+  return fmt::format("train_gpt {}", kVersion);
 }
 
 std::int64_t code_bytes() {

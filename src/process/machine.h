@@ -41,11 +41,12 @@ Settings settings_as_computed(Settings settings, const Machine& machine);
 // Returns the peak memory use since the start: of the device or, on a CPU, of the process.
 MemoryPeak peak_memory(at::Device device);
 
-// One item a line: program, commit, LibTorch, CUDA, cuDNN and NCCL versions, GPUs.
+// One item a line: program with version and commit, LibTorch, CUDA, cuDNN and NCCL versions, GPUs.
 std::string version_text();
-// First lines of version_text(), equal on every machine: program, commit, LibTorch.
+// First lines of version_text(), equal on every machine.
 std::string program_version();
 std::string program_line();  // program_version() on one line, with commas
+std::string release_name();  // program and version alone: equal for builds of one release
 std::int64_t code_bytes();
 
 }  // namespace tg

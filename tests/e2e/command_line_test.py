@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from harness import RunTest, mpirun
+from harness import SOURCE, RunTest, mpirun
 
 
 class HelpTest(RunTest):
@@ -34,8 +34,9 @@ class HelpTest(RunTest):
         self.assertEqual(self.prints("help", "inspect"), inspect)
 
     def test_version(self):
+        project = re.search(r"project\(train_gpt VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text())[1]
         version = self.prints("--version")
-        for word in ("train_gpt commit ", "LibTorch 2.", "CUDA", "GPUs"):
+        for word in (f"train_gpt {project} commit ", "LibTorch 2.", "CUDA", "GPUs"):
             self.assertIn(word, version)
         self.assertEqual(self.prints("train", "--version"), version)
 

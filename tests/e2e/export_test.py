@@ -4,6 +4,7 @@ test in transformers is skipped if it is not installed (scripts/setup.sh --tests
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -147,7 +148,7 @@ class ExportTest(RunTest):
             folder = self.folder / f"{name}.hf"
             done = self.export("--hf", folder, "--init-from", self.folder / name / "final_model.safetensors")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertRegex(done.stdout, rf"^{folder}: config.json, .*, model.safetensors \(\d+ parameters\), .*\n$")
+            self.assertRegex(done.stdout, rf"^{folder}: README.md, config.json, .*, model.safetensors \(\d+ parameters\), .*\n$")
             self.exports[name] = folder, losses
         return self.exports[name]
 
@@ -263,6 +264,36 @@ class ExportTest(RunTest):
         model = plain_model(self.folder / "final_model.int6.ptz.hf")
         self.assert_loss("record, int6", mean_loss(model, *self.validation_rows("record")),
                          losses["final_int6_roundtrip_exact"])
+
+    def test_the_model_card_has_data_tokens_scores_and_settings_and_no_path(self):
+        folder, losses = self.exported("record")
+        card = (folder / "README.md").read_text()
+        front, body = card.split("---\n", 2)[1:]
+        self.assertIn("library_name: transformers\n", front)
+        self.assertNotIn("\nlicense:", front)  # left open
+        for words in ("# test\n", "trained by train_gpt (RECIPE=record) on shards, for 8 steps of 512 tokens, 4096 in all.",
+                      "\nMODEL_DIM=32\n", "## Licence\n\nNot stated yet."):
+            self.assertIn(words, body)
+        scores = dict(re.findall(r"^\| (\S.*?) \| ([\d.]+) \|", body, re.M))
+        self.assertEqual(f"{losses['val']:.4f}", scores["validation after step 8"])
+        finals = [name for name in losses if isinstance(name, str) and name != "val"]
+        self.assertTrue(finals)
+        for name in finals:
+            self.assertEqual(f"{losses[name]:.4f}", scores[name])
+        for path in (str(self.folder), str(self.shards), "TOKENIZER_PATH", "OUTPUT_DIR"):
+            self.assertNotIn(path, card)
+
+    def test_a_model_without_its_run_has_a_shorter_card(self):
+        self.exported("record")
+        alone = self.folder / "cardless"
+        alone.mkdir()
+        shutil.copy(self.folder / "record" / "final_model.safetensors", alone)
+        settings = SMALL | {"TOKENIZER_PATH": ""}
+        done = self.run_gpt("export", "--hf", self.folder / "cardless.hf", "--init-from", alone / "final_model.safetensors", **settings)
+        self.assertEqual(0, done.returncode, done.stderr)
+        card = (self.folder / "cardless.hf" / "README.md").read_text()
+        self.assertIn("(RECIPE=record) for 8 steps.", card)
+        self.assertNotIn("## Scores", card)
 
     def test_tokenizer_goes_along_unless_there_is_none(self):
         folder, _ = self.exported("record")

@@ -57,6 +57,7 @@ class ModelRecordTest(RunTest):
         run = self.run_of("files")
         record = {"recipe": "last_record", "stage": 1, "qat": False, "step": AFTER}
         self.assertEqual(json.loads(metadata(run / "final_model.safetensors")["train_gpt"]), record)
+        self.assertRegex(metadata(run / "final_model.safetensors")["program"], r"^train_gpt \d+\.\d+\.\d+$")
         for name in ("final_model.pt", "final_model.int6.ptz"):
             beside = json.loads((run / f"{name}.record.json").read_text())
             self.assertEqual({key: beside[key] for key in record}, record)
