@@ -154,12 +154,18 @@ void export_command(int argc, const char* const* argv);
 // Flags of report.
 struct ReportOptions {
   std::string out, serve;
+  bool stats = false;
+  std::string against, below;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("out", s.out, anything, role::option.path(), "the HTML file");
     line("serve", s.serve, anything, role::option,
          "port on 127.0.0.1 to serve the page at; none or 0: a free port");
+    line("stats", s.stats, anything, role::option, "mean and deviation of the runs' last scores");
+    line("against", s.against, anything, role::option.path(),
+         "the runs that --stats compares them with");
+    line("below", s.below, anything, role::option, "the bound that --stats tests means against");
   }
 };
 
@@ -168,7 +174,8 @@ struct ReportOptions {
 // Throws Error: usage; missing_input; bad_data, naming file and line; cannot_create, io. `train_gpt
 // report [RUN...] --serve [PORT]`: serves the page on the loopback interface until SIGINT or
 // SIGTERM, following the runs, including runs that begin later in a folder of runs. Throws Error:
-// usage; missing_input; unavailable if the port is in use.
+// usage; missing_input; unavailable if the port is in use. `train_gpt report --stats RUN...
+// [--against RUN...] [--below LOSS]`: prints seed_study_text(), and throws what that throws.
 void report_command(int argc, const char* const* argv);
 
 // `train_gpt watch RUN`: shows the run in this terminal and refreshes until the run has ended, also

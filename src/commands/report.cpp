@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "report/http_server.h"
 #include "report/page.h"
 #include "report/run_follower.h"
+#include "report/seed_study.h"
 #include "report/served_runs.h"
 
 namespace tg {
@@ -26,6 +29,7 @@ constexpr const char* help =
     "\n"
     "  train_gpt report RUN... --out FILE\n"
     "  train_gpt report [RUN...] --serve [PORT]\n"
+    "  train_gpt report --stats RUN... [--against RUN...] [--below LOSS]\n"
     "\n"
     "RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl of "
     "an\n"
@@ -40,6 +44,11 @@ constexpr const char* help =
     "runs'\n"
     "folders, in which new runs show up, too; none: logs. Prints the address of the page, which\n"
     "only this machine can reach and only who knows the address can read. Ctrl-C ends it.\n"
+    "\n"
+    "With --stats prints mean, deviation (of a sample), least and greatest of the runs' last\n"
+    "validation, final scores and training time. --against: of those runs, too, with the\n"
+    "difference of the means and Welch's two-sided p-value. --below: Student's one-sided p-value\n"
+    "that the mean is below LOSS.\n"
     "\n";
 
 constexpr std::size_t kMaxRuns = ServedRuns::kMaxRuns;
@@ -48,6 +57,9 @@ struct Arguments {
   std::vector<std::string> runs;
   std::string out;
   std::optional<int> port;
+  bool stats = false;
+  std::vector<std::string> against;
+  std::optional<double> below;
 };
 
 bool is_number(const std::string& word) {
@@ -61,9 +73,18 @@ int port_of(const std::string& word) {
   return std::stoi(word);
 }
 
+double bound_of(const std::string& word) {
+  double bound = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bound);
+  REQUIRE(error == std::errc() && end == word.data() + word.size() && std::isfinite(bound),
+          ExitCode::usage, "train_gpt report: --below: expected a number, found '{}'", word);
+  return bound;
+}
+
 Arguments read_words(const std::vector<std::string>& words) {
   constexpr std::string_view kOut = "--out=", kServe = "--serve=";
   Arguments arguments;
+  auto* runs = &arguments.runs;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto& word = words[i];
     const bool has_next = i + 1 < words.size();
@@ -75,12 +96,19 @@ Arguments read_words(const std::vector<std::string>& words) {
       arguments.port = has_next && is_number(words[i + 1]) ? port_of(words[++i]) : 0;
     } else if (word.starts_with(kServe)) {
       arguments.port = port_of(word.substr(kServe.size()));
+    } else if (word == "--stats") {
+      arguments.stats = true;
+    } else if (word == "--against") {
+      runs = &arguments.against;
+    } else if (word == "--below" && has_next) {
+      arguments.below = bound_of(words[++i]);
     } else {
-      REQUIRE(!word.starts_with('-'), ExitCode::usage,
-              "train_gpt report: expected RUN... --out FILE or --serve [PORT], found '{}'; see "
-              "train_gpt report --help",
-              word);
-      arguments.runs.push_back(word);
+      REQUIRE(
+          !word.starts_with('-'), ExitCode::usage,
+          "train_gpt report: expected RUN... --out FILE, --serve [PORT] or --stats, found '{}'; "
+          "see train_gpt report --help",
+          word);
+      runs->push_back(word);
     }
   }
   return arguments;
@@ -88,6 +116,18 @@ Arguments read_words(const std::vector<std::string>& words) {
 
 Arguments parse_arguments(const std::vector<std::string>& words) {
   auto arguments = read_words(words);
+  if (arguments.stats) {
+    REQUIRE(!arguments.port && arguments.out.empty(), ExitCode::usage,
+            "train_gpt report: expected --stats, --out FILE or --serve [PORT], found two of them; "
+            "see train_gpt report --help");
+    REQUIRE(!arguments.runs.empty(), ExitCode::usage,
+            "train_gpt report: --stats: expected a RUN, found none; see train_gpt report --help");
+    return arguments;
+  }
+  REQUIRE(
+      arguments.against.empty() && !arguments.below, ExitCode::usage,
+      "train_gpt report: --against and --below: expected --stats with them; see train_gpt report "
+      "--help");
   REQUIRE(arguments.runs.size() <= kMaxRuns, ExitCode::usage,
           "train_gpt report: expected at most {} runs, found {}", kMaxRuns, arguments.runs.size());
   if (arguments.port) {
@@ -113,6 +153,12 @@ void write_report(const Arguments& arguments) {
   write_file_atomically(arguments.out, page);
   print_text(fmt::format("{}: {} run{}, {} bytes\n", arguments.out, runs.size(),
                          runs.size() == 1 ? "" : "s", page.size()));
+}
+
+std::vector<std::string> metrics_of(const std::vector<std::string>& runs) {
+  std::vector<std::string> paths;
+  for (const auto& run : runs) paths.push_back(run_path(run).metrics);
+  return paths;
 }
 
 std::vector<RunPath> runs_in_all(const std::vector<std::string>& folders) {
@@ -154,6 +200,12 @@ void report_command(int argc, const char* const* argv) {
                       options_text(default_entries<ReportOptions>()));
   }
   const auto arguments = parse_arguments(words);
+  if (arguments.stats) {
+    print_text(seed_study_text({.runs = metrics_of(arguments.runs),
+                                .against = metrics_of(arguments.against),
+                                .below = arguments.below}));
+    return;
+  }
   arguments.port ? serve_report(arguments) : write_report(arguments);
 }
 

@@ -18,6 +18,13 @@ from harness import RunTest, read_events, read_until, train_losses
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
 
 
+def scored(loss, name="final_int8_zlib_roundtrip_exact", bpb=1.2):
+    """Events of a run with this last validation."""
+    return [start(), {"event": "train", "step": 1, "train_loss": 7, "lr_scale": 1.0, "train_time_ms": 1500.0},
+            {"event": "val", "step": 0, "val_loss": 9}, {"event": "val", "step": 1, "val_loss": loss, "val_bpb": loss / 3},
+            {"event": "final", "name": name, "val_loss": loss + 1, "val_bpb": bpb, "eval_time_ms": 2}]
+
+
 class Page(html.parser.HTMLParser):
     """Collects the title, the scripts and the other tags of an HTML file."""
 
@@ -160,6 +167,58 @@ class RunsTest(ReportTest):
         run, = self.report(write_run(self.folder / "rows", events)).runs
         for found, flops in zip(run["train"]["columns"]["flops_per_s"], (7, 1000, 1500), strict=True):
             self.assertAlmostEqual(found / (flops * 1024 / 0.01), 1)
+
+
+class StatsTest(ReportTest):
+    def stats(self, *words):
+        return self.run_gpt("report", "--stats", *words)
+
+    def groups(self):
+        runs = [write_run(self.folder / f"new_{i}", scored(loss)) for i, loss in enumerate((3.278, 3.279, 3.277))]
+        others = [write_run(self.folder / f"old_{i}", scored(loss, bpb=1.25)) for i, loss in enumerate((3.281, 3.282, 3.2825))]
+        return runs, others
+
+    def rows(self, done):
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        head, *lines = done.stdout.splitlines()
+        return head, {line[:36].strip(): line[36:].split() for line in lines}
+
+    def test_mean_deviation_and_p_values_of_two_groups(self):
+        runs, others = self.groups()
+        head, rows = self.rows(self.stats(*runs, "--against", *others, "--below", 3.28))
+        self.assertIn("p < 3.28", head)
+        self.assertEqual(["training seconds", "val_loss", "val_bpb", "final_int8_zlib_roundtrip_exact loss",
+                          "final_int8_zlib_roundtrip_exact bpb"], list(rows))
+        count, mean, deviation, least, greatest, below, *_, difference, p = rows["val_loss"]
+        self.assertEqual(("3", "3.278", "0.001", "3.277", "3.279"), (count, mean, deviation, least, greatest))
+        self.assertAlmostEqual(0.037, float(below), delta=0.0005)  # t = -2√3 with 2 degrees of freedom
+        self.assertAlmostEqual(3.278 - 9.8455 / 3, float(difference), delta=1e-5)
+        self.assertAlmostEqual(0.0085, float(p), delta=0.002)
+        self.assertEqual(["-0.05", "0"], rows["final_int8_zlib_roundtrip_exact bpb"][-2:])
+
+    def test_one_run_has_no_deviation(self):
+        runs, _ = self.groups()
+        _, rows = self.rows(self.stats(runs[0]))
+        self.assertEqual(["1", "3.278", "-", "3.278", "3.278"], rows["val_loss"])
+
+    def test_only_what_all_runs_have_is_compared(self):
+        runs, _ = self.groups()
+        other = write_run(self.folder / "other", scored(3.3, name="final_int6_roundtrip_exact"))
+        _, rows = self.rows(self.stats(*runs, other))
+        self.assertEqual(["training seconds", "val_loss", "val_bpb"], list(rows))
+
+    def test_bad_input_is_one_line(self):
+        runs, _ = self.groups()
+        empty = write_run(self.folder / "empty", [start()])
+        for code, words, said in ((64, (), "--stats: expected a RUN, found none"),
+                                  (64, (runs[0], "--below", "low"), "--below: expected a number, found 'low'"),
+                                  (64, (runs[0], "--out", "a.html"), "found two of them"),
+                                  (66, (self.folder / "none",), "none: no such folder"),
+                                  (65, (empty,), "no number that all runs have")):
+            done = self.stats(*words)
+            self.assertEqual((code, ""), (done.returncode, done.stdout), done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(1, done.stderr.count("ERROR "))
 
 
 class BadInputTest(ReportTest):
