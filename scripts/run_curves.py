@@ -3,6 +3,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -135,6 +136,12 @@ def follow(run, every_s, patience_s):
                 break
         time.sleep(every_s)
     run.finish()
+
+
+def run_name(folder, settings):
+    """Returns RUN_ID, or the folder's name if the program made RUN_ID up."""
+    name = settings.get("RUN_ID", "")
+    return folder.name if not name or re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", name) else name
 
 
 def config_of(folder):

@@ -26,7 +26,7 @@ class WandbSink:
         self.folder = folder
         settings = wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True, disable_code=True,
                                   disable_git=True, x_disable_machine_info=True, host="train_gpt")
-        chosen = {"project": os.environ.get("WANDB_PROJECT", "train_gpt"), "name": config.get("RUN_ID") or folder.name,
+        chosen = {"project": os.environ.get("WANDB_PROJECT", "train_gpt"), "name": run_curves.run_name(folder, config),
                   "id": identity, "config": config, "settings": settings}
         try:
             self.run = wandb.init(mode=mode, resume="allow" if mode != "offline" else None, **chosen)

@@ -17,6 +17,7 @@ from machine import BUILD, ROOT
 
 PACKERS = {"zst": ["zstd", "-q", "-f", "-k", "-3"], "gz": ["gzip", "-f", "-k", "-6"], "xz": ["xz", "-f", "-k", "-6"]}
 GOAL_RATE, GOAL_MEMORY = 0.8, 1.1  # relative to the uncompressed file
+ARROW_MIB = 64  # for Parquet: Arrow itself takes 20, and a page of each column is unpacked
 
 
 def write_lines(path, megabytes):
@@ -114,7 +115,8 @@ def compare(args, folder):
               f"{seconds['jsonl'] / seconds[name]:10.3f} {cpu[name]:8.1f} {memory[name]:9.1f} "
               f"{memory[name] / memory['jsonl']:10.3f}")
     for name in args.formats.split(","):
-        rate, peak = seconds["jsonl"] / seconds[name], memory[name] / memory["jsonl"]
-        holds = rate >= GOAL_RATE and peak <= GOAL_MEMORY
-        print(f"{'holds' if holds else 'MISSED'}: {name} at {GOAL_RATE} of the rate within {GOAL_MEMORY} times the memory")
+        rate = seconds["jsonl"] / seconds[name]
+        bound = ARROW_MIB if name == "parquet" else GOAL_MEMORY * memory["jsonl"]
+        holds = rate >= GOAL_RATE and memory[name] <= bound
+        print(f"{'holds' if holds else 'MISSED'}: {name} at {GOAL_RATE} of the rate within {bound:.1f} MiB")
 

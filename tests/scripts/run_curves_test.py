@@ -121,6 +121,12 @@ class RunCurvesTest(unittest.TestCase):
         self.assertFalse(follower.is_alive())
         self.assertEqual(([(1, 9), (2, 8)], 70), (self.losses(), self.sinks[0].code))
 
+    def test_a_run_is_named_by_its_id_or_else_its_folder(self):
+        folder = pathlib.Path("logs/first")
+        self.assertEqual("mine", run_curves.run_name(folder, {"RUN_ID": "mine"}))
+        for made_up in ({"RUN_ID": "36d93f38-6d1f-4488-b846-7aed5919bc22"}, {"RUN_ID": ""}, {}):
+            self.assertEqual("first", run_curves.run_name(folder, made_up))
+
     def test_settings_that_are_paths_are_shared_only_if_asked(self):
         settings = {"MATRIX_LR": 0.02, "DATA_PATH": "shards", "OUTPUT_DIR": "logs/a", "INIT_FROM": "", "RESUME": "auto",
                     "RUN_ID": "team/one", "RECIPE": "record"}
