@@ -68,10 +68,12 @@ std::vector<std::string> text_files(const DataConfig& data) {
   if (!is_folder(path)) {
     std::error_code ignored;
     const bool is_file = fs::is_regular_file(path, ignored);
-    if (is_readable_named(path) && (is_file || path.find_first_of("*?[") == std::string::npos))
-      return {path};
+    const bool is_pattern = !is_file && path.find_first_of("*?[") != std::string::npos;
+    if (is_readable_named(path) && !is_pattern) return {path};
     if (is_file) refuse_file(path, data.text_key);
+    if (!is_pattern) return {};
     auto files = matching_files(path);
+    std::erase_if(files, [&](const auto& file) { return !fs::is_regular_file(file, ignored); });
     for (const auto& file : files)
       if (!is_readable_named(file)) refuse_file(file, data.text_key);
     return files;

@@ -124,8 +124,8 @@ TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
   write_file(dir / "b/c/d.json.xz", test::xz("[{\"text\": \"fourth\"}]"));
   write_file(dir / "b/a.txt.zst", test::zstd("third"));
   write_documents(dir / "z.txt", 40);
-  for (const std::string other : {"a.parquet", "b/b.parquet", "b/c/notes.md", "README",
-                                  ".git/x.txt", "b/.hidden.txt", "fine.txt.bz2"})
+  for (const std::string other : {"a.arrow", "b/b.arrow", "b/c/notes.md", "README", ".git/x.txt",
+                                  "b/.hidden.txt", "fine.txt.bz2"})
     write_file(dir / other, "other");
   std::filesystem::create_directory_symlink(dir / "b", dir / "link");
   std::filesystem::create_symlink(dir / "z.txt", dir / "y.txt");
@@ -133,7 +133,7 @@ TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
   const auto splits = open_splits(config(dir.path()), 512);
   EXPECT_EQ(testing::internal::GetCapturedStdout(),
             dir.path() +
-                ": 6 text files; left out: 1 .bz2, 1 .md, 2 .parquet, 2 hidden, 1 links to "
+                ": 6 text files; left out: 2 .arrow, 1 .bz2, 1 .md, 2 hidden, 1 links to "
                 "folders, 1 without a suffix\n");
   EXPECT_EQ(splits.train->pattern(), (dir / "a.jsonl.gz") + " and 5 more (train)");
   std::vector<std::uint16_t> expected;
@@ -148,12 +148,12 @@ TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
 
 TEST(Splits, RefusesDataOfAnotherFormatByName) {
   const TempDir dir;
-  write_file(dir / "a.parquet", "PAR1data");
+  write_file(dir / "a.arrow", "ARROW1data");
   write_file(dir / "b.dat", "text");
-  const auto parquet =
-      (dir / "a.parquet") + " is Parquet (expected text in UTF-8 or JSON); convert";
-  for (const std::string& path : {dir / "a.parquet", dir.path()})
-    expect_start(error_of(ExitCode::bad_data, [&] { open_splits(config(path), 512); }), parquet);
+  const auto arrow =
+      (dir / "a.arrow") + " is an Arrow file (expected text in UTF-8 or JSON); convert";
+  for (const std::string& path : {dir / "a.arrow", dir.path()})
+    expect_start(error_of(ExitCode::bad_data, [&] { open_splits(config(path), 512); }), arrow);
   const auto message =
       error_of(ExitCode::bad_data, [&] { open_splits(config(dir / "b.dat"), 512); });
   expect_start(message, "DATA_PATH=" + (dir / "b.dat") + " is no text by its name");
@@ -174,8 +174,8 @@ TEST(Splits, TakesTheTextOfItsKeyAndSaysWhereThatHasNoEffect) {
   };
   EXPECT_EQ(warning_of(dir / "a.jsonl"), "");
   EXPECT_EQ(warning_of(dir.path()), "");
-  EXPECT_EQ(warning_of(dir / "b.txt"),
-            "WARN rank=0: TEXT_KEY=content has no effect: " + (dir / "b.txt") + " has no JSON\n");
+  EXPECT_EQ(warning_of(dir / "b.txt"), "WARN rank=0: TEXT_KEY=content has no effect: " +
+                                           (dir / "b.txt") + " has no JSON or Parquet\n");
 }
 
 TEST(Splits, TokenisesTextOfCaseOpsAndCountsTheBytesOfItsCapitals) {
@@ -191,6 +191,19 @@ TEST(Splits, TokenisesTextOfCaseOpsAndCountsTheBytesOfItsCapitals) {
   splits.val->read_at(0, tokens);
   EXPECT_EQ(tokenizer.decode(tokens), "The NASA licence Xy 19");
   EXPECT_EQ(count_bytes(*splits.vocabulary.bytes->table, tokens), 22);
+}
+
+TEST(Splits, ReadsTheFilesThatAPatternNames) {
+  const TempDir dir;
+  for (const std::string name : {"part_1.txt", "part_0.txt", "other.txt"})
+    write_documents(dir / name, 40);
+  std::filesystem::create_directory(dir / "part_2.txt");
+  const auto splits = open_splits(config(dir / "part_?.txt"), 512);
+  EXPECT_EQ(splits.train->pattern(), (dir / "part_0.txt") + " and 1 more (train)");
+  write_file(dir / "part_3.dat", "text");
+  expect_start(error_of(ExitCode::bad_data, [&] { open_splits(config(dir / "part_*"), 512); }),
+               "DATA_PATH=" + (dir / "part_3.dat") + " is no text by its name");
+  error_of(ExitCode::missing_input, [&] { open_splits(config(dir / "none_*.txt"), 512); });
 }
 
 TEST(Splits, NeedsATokenizerOfTheVocabularysSizeForText) {

@@ -127,7 +127,7 @@ class ParquetTest(RunTest):
         for length in (0, 4, 8, 11, 12, len(whole) // 2, len(whole) - 1):
             damaged.write_bytes(whole[:length])
             with self.subTest(length=length):
-                self.refused("damaged.parquet")
+                self.refused("damaged.parquet", "damaged, or no Parquet (")
         damaged.write_text("plain text")
         self.refused("damaged.parquet")
         draw = random.Random(7)

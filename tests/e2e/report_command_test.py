@@ -226,7 +226,7 @@ class BadInputTest(ReportTest):
         see = "see train_gpt report --help"
         self.refuses(64, f"train_gpt report: expected a RUN, found none; {see}", "--out", "a.html")
         self.refuses(64, f"train_gpt report: expected --out FILE or --serve [PORT], found none; {see}", "a")
-        self.refuses(64, f"train_gpt report: expected RUN... --out FILE or --serve [PORT], found '--all'; {see}", "--all", "a")
+        self.refuses(64, f"train_gpt report: expected RUN... --out FILE, --serve [PORT] or --stats, found '--all'; {see}", "--all", "a")
 
     def test_a_missing_folder(self):
         self.refuses(66, "none: no such folder (expected a run's OUTPUT_DIR, such as logs/RUN_ID)", "none", "--out", "a.html")

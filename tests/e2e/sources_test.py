@@ -136,7 +136,7 @@ class TextTest(RunTest):
                    VAL_TOKENS=0)
 
     def test_data_of_another_format_is_refused_with_the_command_that_converts_it(self):
-        path = self.folder / "data.parquet"
+        path = self.folder / "data.pq"
         path.write_bytes(b"PAR1 and more")
         self.fails(BAD_DATA, path, "is Parquet", "pyarrow.parquet", "columns=['body']", DATA_PATH=path, TEXT_KEY="body")
 

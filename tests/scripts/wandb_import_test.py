@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -100,6 +101,22 @@ class WandbImportTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"(?m)^wandb_import.py: run: .*; logging offline, for wandb sync$")
         file, = self.folder.glob("wandb/offline-run-*/run-*.wandb")
         self.assertEqual(3, sum(record.WhichOneof("record_type") == "history" for record in records(file)))
+
+    def test_several_runs_are_followed_at_once(self):
+        ended = json.dumps({"event": "exit", "code": 0, "step": 2, "text": ""}) + "\n"
+        (self.folder / "run" / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS[:-1]) + ended)
+        shutil.copytree(self.folder / "run", self.folder / "second")
+        (self.folder / "second" / "config.json").write_text(json.dumps({"settings": {"RUN_ID": "other"}}))
+        done = subprocess.run([sys.executable, SCRIPT, "--follow", "--every", "0.1", "run", "second"], cwd=self.folder,
+                              capture_output=True, text=True, timeout=120, env=dict(os.environ, WANDB_MODE="offline"))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+        self.assertEqual({"run", "second"}, {line.split(":")[0] for line in done.stdout.splitlines()})
+        found = {}
+        for file in self.folder.glob("wandb/offline-run-*/run-*.wandb"):
+            kinds = [(record.WhichOneof("record_type"), record) for record in records(file)]
+            name, = {record.run.display_name for kind, record in kinds if kind == "run"}
+            found[name] = sum(kind == "history" for kind, _ in kinds)
+        self.assertEqual({"named": 3, "other": 3}, found)
 
     def test_without_the_package_it_is_one_line(self):
         done = self.run_script("run", python=(sys.executable, "-S"))  # without site-packages

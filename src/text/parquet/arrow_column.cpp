@@ -3,6 +3,7 @@
 #include <arrow/memory_pool.h>
 #include <fmt/format.h>
 #include <parquet/column_reader.h>
+#include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/schema.h>
 
@@ -19,6 +20,10 @@ constexpr std::int64_t kBatchRows = 256;
 constexpr std::int64_t kReadBytes = 1 << 20;
 // A page is decoded whole. Bounds what a damaged size allocates.
 constexpr std::int64_t kMaxMemory = std::int64_t{3} << 30;
+
+std::string damaged(const parquet::ParquetException& error) {
+  return fmt::format("damaged, or no Parquet ({})", error.what());
+}
 
 std::string top_level_names(const parquet::SchemaDescriptor& schema) {
   std::string names;
@@ -69,8 +74,12 @@ class ArrowColumn final : public ParquetColumn {
   }
 
   std::optional<Row> next() override {
-    while (at_ == levels_read_)
-      if (!read_batch()) return {};
+    try {
+      while (at_ == levels_read_)
+        if (!read_batch()) return {};
+    } catch (const parquet::ParquetException& error) {
+      throw std::runtime_error(damaged(error));
+    }
     ++row_;
     const bool null = definition_levels_[at_++] < reader_->descr()->max_definition_level();
     if (null) return Row{.number = row_, .text = {}};
@@ -94,7 +103,8 @@ class ArrowColumn final : public ParquetColumn {
     levels_read_ = reader_->ReadBatch(kBatchRows, definition_levels_.data(), nullptr,
                                       values_.data(), &values_read);
     at_ = value_ = 0;
-    if (levels_read_ == 0) throw std::runtime_error("a page has fewer rows than its header says");
+    if (levels_read_ == 0)
+      throw parquet::ParquetException("a page has fewer rows than its header says");
     return true;
   }
 
@@ -114,5 +124,9 @@ class ArrowColumn final : public ParquetColumn {
 
 extern "C" tg::ParquetColumn* train_gpt_open_parquet_column(int descriptor,
                                                             const std::string& column) {
-  return new tg::ArrowColumn(descriptor, column);
+  try {
+    return new tg::ArrowColumn(descriptor, column);
+  } catch (const parquet::ParquetException& error) {
+    throw std::runtime_error(tg::damaged(error));
+  }
 }
