@@ -2,7 +2,7 @@
 # usage: scripts/release.sh VERSION [--build KIND=DIR] [--out FOLDER]
 #        scripts/release.sh --stage FOLDER [--build KIND=DIR]
 #
-# Makes a release in FOLDER (dist): train_gpt-VERSION-KIND-x86_64.tar.xz for the kinds cpu and, where nvcc's wheels are
+# Makes a release in FOLDER (dist): train_gpt-VERSION-KIND-x86_64.tar.gz for the kinds cpu and, where nvcc's wheels are
 # installed (scripts/setup.sh --cuda), cuda, and SHA256SUMS. VERSION must be the one of CMakeLists.txt, with its section
 # in CHANGELOG.md, and the tree must be committed. --build packs an existing build instead, as that kind. --stage only
 # makes the folder that such an archive contains, as for the Dockerfile.
@@ -85,9 +85,9 @@ mkdir -p "$out"
 for kind in "${!builds[@]}"; do
   name=train_gpt-$version-$kind-x86_64
   make_tree "${builds[$kind]}" "$work/$name"
-  # The two programs have the same kernels, farther apart than xz's own window.
-  XZ_OPT='--lzma2=preset=6,dict=160MiB' tar -C "$work" --owner=0 --group=0 --sort=name -caf "$out/$name.tar.xz" "$name"
-  echo "release: $out/$name.tar.xz, $(du -h "$out/$name.tar.xz" | cut -f 1)"
+  # gzip, since a minimal system has no xz.
+  tar -C "$work" --owner=0 --group=0 --sort=name -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+  echo "release: $out/$name.tar.gz, $(du -h "$out/$name.tar.gz" | cut -f 1)"
 done
-(cd "$out" && sha256sum train_gpt-"$version"-*.tar.xz >SHA256SUMS)
+(cd "$out" && sha256sum train_gpt-"$version"-*.tar.gz >SHA256SUMS)
 echo "release: $out/SHA256SUMS"

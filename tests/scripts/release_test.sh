@@ -11,7 +11,7 @@ version=$(sed -n 's/^project(train_gpt VERSION \([0-9.]*\).*/\1/p' CMakeLists.tx
 python=$PWD/.venv/bin/python
 scripts/release.sh "$version" --build "cpu=$1" --out "$work/dist"
 (cd "$work/dist" && sha256sum --check --quiet SHA256SUMS)
-tar -C "$work" -xf "$work/dist/train_gpt-$version-cpu-x86_64.tar.xz"
+tar -C "$work" -xf "$work/dist/train_gpt-$version-cpu-x86_64.tar.gz"
 cd "$work/train_gpt-$version-cpu-x86_64"
 clean=(env -i "PATH=/usr/bin:/bin" "HOME=$work" OMP_NUM_THREADS=1)
 run=("${clean[@]}" "PYTHON=$python")
