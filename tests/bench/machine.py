@@ -83,8 +83,9 @@ class Machine:
         self.failed = 0
         self.work = tempfile.TemporaryDirectory(prefix="bench-")
         self.out.mkdir(parents=True, exist_ok=True)
-        for path in self.out.glob("*.*.*.*"):
-            path.unlink()
+        for path in self.out.glob("*.*.*.*"):  # of an earlier call
+            if path.suffix in (".log", ".jsonl", ".power"):
+                path.unlink()
 
     def settings(self, chosen):
         """Returns the environment of a run. What a benchmark varies precedes the caller's environment, which precedes
