@@ -30,6 +30,7 @@
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
+#include "text/tokenizer_json.h"
 #include "train_gpt_common.h"
 #include "weights/safetensors/safetensors.h"
 
@@ -113,7 +114,12 @@ std::string export_hf(const Settings& settings, const ModelPath& model, const st
     if (facts.bos_id >= 0) generation["bos_token_id"] = facts.bos_id;
     constexpr std::int64_t kMaxSize = 1 << 30;
     auto bytes = read_whole_file(tokenizer_path, kMaxSize);
-    if (const auto vocabulary = read_bpe_vocabulary(bytes, tokenizer_path)) {
+    if (is_tokenizer_json(bytes)) {
+      facts.auto_tokenizer = true;
+      const auto vocabulary = read_tokenizer_json(bytes, tokenizer_path);
+      tokenizer_files = {{"tokenizer.json", std::move(bytes)},
+                         {"tokenizer_config.json", hf_tokenizer_config(vocabulary).dump(2)}};
+    } else if (const auto vocabulary = read_bpe_vocabulary(bytes, tokenizer_path)) {
       facts.auto_tokenizer = true;
       tokenizer_files = {{"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
                          {"tokenizer_config.json", hf_tokenizer_config(*vocabulary).dump(2)}};

@@ -34,7 +34,7 @@ void prepare_directory(const ShardingOptions& options) {
 
 // Checks the number of merges: a truncated file would silently give other ids.
 void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& options) {
-  if (!tokenizer.byte_level()) return;
+  if (tokenizer.format() != "gpt2") return;  // a tokenizer.json is whole, or no JSON
   const auto texts = std::ranges::count(tokenizer.model().kinds(), PieceKind::normal);
   const auto merges = texts - byte_pieces;
   if (merges == gpt2_merges) return;

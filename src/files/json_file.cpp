@@ -8,10 +8,10 @@ namespace tg {
 
 using nlohmann::json;
 
-std::optional<json> parse_json(std::string_view text) {
+std::optional<json> parse_json(std::string_view text, int max_depth) {
   bool too_deep = false;
   const auto check_depth = [&](int depth, json::parse_event_t, json&) {
-    too_deep |= depth > kMaxJsonDepth;
+    too_deep |= depth > max_depth;
     return !too_deep;
   };
   auto value = json::parse(text, check_depth, /*allow_exceptions=*/false);

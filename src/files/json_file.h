@@ -12,9 +12,8 @@ namespace tg {
 // brackets.
 inline constexpr int kMaxJsonDepth = 4;
 
-// Returns `discarded` if the text is not JSON, and nullopt if it is nested deeper than
-// kMaxJsonDepth.
-std::optional<nlohmann::json> parse_json(std::string_view text);
+// Returns `discarded` if the text is not JSON, and nullopt if it is nested deeper than `max_depth`.
+std::optional<nlohmann::json> parse_json(std::string_view text, int max_depth = kMaxJsonDepth);
 
 // Serializes with U+FFFD for bytes that are not UTF-8 (a path in the settings) instead of an
 // exception. `indent` of -1: one line.

@@ -19,7 +19,7 @@ constexpr std::size_t max_piece_bytes = 1 << 10;  // bytes; GPT-2's largest has 
 constexpr const char* end_of_text = "<|endoftext|>";
 // Pieces that begin a document; the first one that the vocabulary has is used.
 constexpr std::string_view kBeginnings[] = {
-    end_of_text, "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]"};
+    end_of_text, "<|begin_of_text|>", "<|startoftext|>", "<|bos|>", "<s>", "<bos>", "[BOS]"};
 
 using IdOfPiece = std::unordered_map<std::string, std::uint16_t>;
 
@@ -189,7 +189,7 @@ class PublishedList {
     MergeLines lines(bytes, path);
     while (const auto merge = lines.next()) add(*merge);
     require_whole();
-    find_beginning();
+    vocabulary_.bos_id = beginning_of_documents(vocabulary_);
   }
   BpeVocabulary take() && { return std::move(vocabulary_); }
 
@@ -227,18 +227,6 @@ class PublishedList {
             "but special ones); the list is cut short or of another tokenizer: copy both again",
             path_, unmade, published_.path);
   }
-  void find_beginning() {
-    for (const auto name : kBeginnings) {
-      const auto found = std::ranges::find(vocabulary_.pieces, name);
-      const auto id = found - vocabulary_.pieces.begin();
-      if (found == vocabulary_.pieces.end() ||
-          vocabulary_.kinds[static_cast<std::size_t>(id)] != PieceKind::control)
-        continue;
-      vocabulary_.bos_id = static_cast<int>(id);
-      return;
-    }
-  }
-
   const std::string& path_;
   const PublishedIds& published_;
   BpeVocabulary vocabulary_;
@@ -279,6 +267,17 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path) {
 }
 
 }  // namespace
+
+int beginning_of_documents(const BpeVocabulary& vocabulary) {
+  for (const auto name : kBeginnings) {
+    const auto found = std::ranges::find(vocabulary.pieces, name);
+    const auto id = found - vocabulary.pieces.begin();
+    if (found != vocabulary.pieces.end() &&
+        vocabulary.kinds[static_cast<std::size_t>(id)] == PieceKind::control)
+      return static_cast<int>(id);
+  }
+  return -1;
+}
 
 std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path) {
   if (is_merge_list(bytes, path)) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/pre_tokenizer.h"
 #include "text/tokenizer_model.h"
 
 namespace tg {
@@ -29,7 +30,12 @@ struct BpeVocabulary {
   int bos_id = -1;                                  // begins a document; -1: none
   // A word that is a piece gets that piece's id without merging, as in tiktoken.
   bool whole_words = false;
+  std::vector<std::string> word_patterns = {kGpt2Pattern};  // see PreTokenizer
+  std::string format = "gpt2";                              // see Tokenizer::format()
 };
+
+// Returns the id of the special piece that begins a document, by its usual names; -1: none.
+int beginning_of_documents(const BpeVocabulary& vocabulary);
 
 // Parses a vocabulary file; returns nullopt if it is of neither format:
 // - Merge list: lines "left right" after "#version: 0.2". Both are pieces in GPT-2's spelling:

@@ -1,80 +1,12 @@
 #include "text/byte_level_bpe.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <algorithm>
-#include <cassert>
 #include <functional>
-#include <memory>
 #include <queue>
 #include <tuple>
 
-#include "base/deleter.h"
-#include "base/error.h"
-#include "base/utf8.h"
-
 namespace tg {
 namespace {
-
-// Unicode's White_Space, spelled out, since PCRE2's \s also includes U+180E.
-#define WHITE                                                                                 \
-  "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
-  "\\x{205f}\\x{3000}"
-constexpr const char* word_pattern =
-    "'(?:[sdmt]|ll|ve|re)"
-    "| ?\\p{L}+"
-    "| ?\\p{N}+"
-    "| ?[^" WHITE
-    "\\p{L}\\p{N}]+"
-    "|[" WHITE "]+(?![^" WHITE
-    "])"
-    "|[" WHITE "]+";
-#undef WHITE
-
-using Pattern = std::unique_ptr<pcre2_code, Deleter<pcre2_code_free>>;
-using Match = std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free>>;
-
-Pattern compile_pattern() {
-  int error = 0;
-  PCRE2_SIZE at = 0;
-  Pattern pattern(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(word_pattern), PCRE2_ZERO_TERMINATED,
-                                PCRE2_UTF | PCRE2_ANCHORED, &error, &at, nullptr));
-  assert(pattern);
-  // JIT may fail where memory cannot be made executable; the pattern is then interpreted.
-  pcre2_jit_compile(pattern.get(), PCRE2_JIT_COMPLETE);
-  return pattern;
-}
-
-// Calls `on_word` for GPT-2's pre-tokenization of the text into words, which no merge crosses:
-// English contractions; runs of letters, of digits and of other characters, each with one preceding
-// space; and runs of white space, whose last space belongs to the next word. Letters and digits are
-// Unicode's categories L and N. A byte that is not UTF-8 is its own word. Concatenated, the words
-// are the text.
-void for_each_word(std::string_view text, const std::function<void(std::string_view)>& on_word) {
-  static const Pattern pattern = compile_pattern();
-  const Match match(pcre2_match_data_create_from_pattern(pattern.get(), nullptr));
-  REQUIRE(match, ExitCode::memory, "out of memory while a text is split into words");
-  while (!text.empty()) {
-    // Checked once here: PCRE2 would check the whole rest for each word.
-    const auto valid = valid_utf8_prefix(text);
-    for (std::size_t at = 0; at < valid;) {
-      const int found = pcre2_match(pattern.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), valid,
-                                    at, PCRE2_NO_UTF_CHECK, match.get(), nullptr);
-      REQUIRE(found > 0, ExitCode::bad_data,
-              "cannot split a text of {} bytes into words (PCRE2's error {} at byte {})",
-              text.size(), found, at);
-      const auto end = pcre2_get_ovector_pointer(match.get())[1];
-      assert(end > at);
-      on_word(text.substr(at, end - at));
-      at = end;
-    }
-    text.remove_prefix(valid);
-    if (text.empty()) break;
-    on_word(text.substr(0, 1));
-    text.remove_prefix(1);
-  }
-}
 
 // Piece of a word, in a doubly linked list: a merge gives the left piece the new id and removes the
 // right one.
@@ -97,7 +29,10 @@ struct Candidate {
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
-    : merges_(std::move(vocabulary.merges)), bos_id_(vocabulary.bos_id) {
+    : words_of_(vocabulary.word_patterns, "the tokenizer"),
+      format_(std::move(vocabulary.format)),
+      merges_(std::move(vocabulary.merges)),
+      bos_id_(vocabulary.bos_id) {
   pieces_ = std::move(vocabulary.pieces);
   kinds_ = std::move(vocabulary.kinds);
   const auto is_text = [&](std::size_t id) { return kinds_[id] == PieceKind::normal; };
@@ -118,7 +53,7 @@ ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
 }
 
 void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
-  for_each_word(text, [&](std::string_view word) {
+  words_of_.for_each_word(text, [&](std::string_view word) {
     const auto whole = words_.find(word);
     if (whole != words_.end()) {
       ids.push_back(whole->second);

@@ -3,18 +3,19 @@
 #include <unordered_map>
 
 #include "text/bpe_vocabulary.h"
+#include "text/pre_tokenizer.h"
 #include "text/tokenizer_model.h"
 
 namespace tg {
 
-// GPT-2's byte-level BPE (Radford et al. 2019): splits the text into words of bytes and merges
-// adjacent pieces, the pair of lowest rank first. <|endoftext|> begins a document; the literal text
-// "<|endoftext|>" is encoded as ordinary text.
+// Byte-level BPE, as GPT-2's (Radford et al. 2019): splits the text into words of bytes and merges
+// adjacent pieces, the pair of lowest rank first. A special piece such as <|endoftext|> begins a
+// document; the literal text "<|endoftext|>" is encoded as ordinary text.
 class ByteLevelBpe final : public TokenizerModel {
  public:
   explicit ByteLevelBpe(BpeVocabulary vocabulary);
 
-  std::string_view format() const override { return "gpt2"; }
+  std::string_view format() const override { return format_; }
   bool byte_level() const override { return true; }
   int bos_id() const override { return bos_id_; }
   int unknown_id() const override { return -1; }  // every byte is a piece
@@ -34,6 +35,8 @@ class ByteLevelBpe final : public TokenizerModel {
  private:
   void merge(std::string_view word, std::vector<std::uint16_t>& ids) const;
 
+  PreTokenizer words_of_;
+  std::string format_;
   std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
   int bos_id_;
   std::array<std::uint16_t, 256> id_of_byte_{};

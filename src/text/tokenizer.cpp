@@ -10,6 +10,7 @@
 #include "text/byte_level_bpe.h"
 #include "text/caseops.h"
 #include "text/sentencepiece_model.h"
+#include "text/tokenizer_json.h"
 
 namespace tg {
 namespace {
@@ -24,11 +25,8 @@ std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
   const std::string bytes = read_tokenizer_file(path);
   if (auto vocabulary = read_bpe_vocabulary(bytes, path))
     return std::make_unique<ByteLevelBpe>(*std::move(vocabulary));
-  REQUIRE(
-      !bytes.starts_with('{'), ExitCode::bad_data,
-      "tokenizer {} is JSON (expected a SentencePiece model, GPT-2's vocab.bpe or merges.txt, or "
-      "a .tiktoken table); give the merges.txt that is published beside it",
-      path);
+  if (is_tokenizer_json(bytes))
+    return std::make_unique<ByteLevelBpe>(read_tokenizer_json(bytes, path));
   return std::make_unique<SentencePieceModel>(bytes, path);
 }
 

@@ -1,0 +1,43 @@
+#pragma once
+// Splits text into the words of a byte-level BPE, which no merge crosses.
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tg {
+
+class PreTokenizer {
+ public:
+  // Each pattern, in PCRE2's syntax, splits the words of the ones before it: a match is a word, and
+  // so is what stands between two matches. Throws Error(bad_data), beginning with `where`, for a
+  // pattern that does not compile or that matches no character.
+  PreTokenizer(const std::vector<std::string>& patterns, const std::string& where);
+  PreTokenizer(PreTokenizer&&) noexcept;
+  PreTokenizer& operator=(PreTokenizer&&) noexcept;
+  ~PreTokenizer();
+
+  // Calls `on_word` for each word. A byte that is not UTF-8 is its own word. Concatenated, the
+  // words are the text. Thread-safe. Throws Error(bad_data) if a pattern needs too many steps.
+  void for_each_word(std::string_view text,
+                     const std::function<void(std::string_view)>& on_word) const;
+
+ private:
+  struct Pattern;
+  void split(std::string_view text, std::size_t step,
+             const std::function<void(std::string_view)>& on_word) const;
+  std::vector<Pattern> patterns_;
+};
+
+// GPT-2's pattern (Radford et al. 2019): English contractions; runs of letters, of digits and of
+// other characters, each with one preceding space; and runs of white space, whose last space
+// belongs to the next word. Letters and digits are Unicode's categories L and N.
+extern const char* const kGpt2Pattern;
+
+// Returns an Oniguruma pattern, as tokenizer.json has it, in PCRE2's syntax: \s, \S and \d are
+// Unicode's. Throws Error(bad_data), beginning with `where`, for what the two read differently: \w
+// and other classes, ^ and $, sets within sets, repeated intervals, named groups.
+std::string pcre2_pattern(std::string_view oniguruma, const std::string& where);
+
+}  // namespace tg
