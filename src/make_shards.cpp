@@ -33,7 +33,9 @@ cxxopts::Options declare_options() {
   options.positional_help("FILE...").custom_help(
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");
-  options.add_options()("tokenizer", "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table",
+  options.add_options()("tokenizer",
+                        "SentencePiece model, tokenizer.json of a byte-level BPE, or GPT-2's "
+                        "vocab.bpe or .tiktoken table",
                         cxxopts::value<std::string>(), "FILE")(
       "out", "folder for the shards, created if missing", cxxopts::value<std::string>(), "DIR")(
       "shard-tokens", "tokens of a shard, at most 2147483647",

@@ -80,9 +80,10 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   take("bos_id");
   take(kDocumentAttention);
   take("segment_limit");
-  const auto tokenizer = folder + "/tokenizer.model";
-  std::error_code ignored;
-  if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;
+  for (const char* name : {"/tokenizer.json", "/tokenizer.model"}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder + name, ignored)) settings["TOKENIZER_PATH"] = folder + name;
+  }
   nlohmann::json run_config;
   run_config["settings"] = std::move(settings);
   return run_config;

@@ -19,7 +19,8 @@ bool is_hf_config(const nlohmann::json& config);
 // for the message.
 void refuse_foreign_config(const nlohmann::json& config, const std::string& path);
 // Returns the settings of a config for which is_hf_config() is true, in the form of a run's
-// config.json. TOKENIZER_PATH is set to the tokenizer.model in `folder`, if there is one.
+// config.json. TOKENIZER_PATH is set to the tokenizer.model or tokenizer.json in
+// `folder`, if there is one.
 nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder);
 
 }  // namespace tg

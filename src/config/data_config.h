@@ -39,7 +39,9 @@ struct DataConfig {
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
-         "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
+         "SentencePiece model, tokenizer.json of a byte-level BPE, or GPT-2's vocab.bpe or "
+         ".tiktoken "
+         "table; empty: no val_bpb");
     line("caseops_enabled", s.caseops_enabled, anything,
          role::fixed.only(RecipeChoice::last_record)
              .ineffective_if(mode::caseops_without_tokenizer,

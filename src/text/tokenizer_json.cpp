@@ -30,7 +30,10 @@ class Reader {
       : file_(file), path_(path), where_("tokenizer " + path) {}
 
   BpeVocabulary read() && {
-    require(file_.is_object() && file_.contains("model"), "no object with a model");
+    require(
+        file_.is_object() && file_.contains("model"),
+        "JSON without a model (expected a tokenizer.json; beside a vocab.json, give the merges.txt "
+        "that is published with it)");
     require_model(file_["model"]);
     const auto normalizer = file_.find("normalizer");
     require(normalizer == file_.end() || normalizer->is_null(),

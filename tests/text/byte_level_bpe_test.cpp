@@ -273,7 +273,8 @@ TEST(RankTable, RefusesALineByItsNumber) {
 }
 
 TEST(Tokenizer, SaysThatMergesAreNeededBesideAJsonVocabulary) {
-  expect_part(refusal("encoder.json", R"({"!": 0})"), "is JSON (expected");
+  expect_part(refusal("encoder.json", R"({"!": 0})"),
+              "JSON without a model (expected a tokenizer.json");
 }
 
 }  // namespace
