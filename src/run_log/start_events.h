@@ -102,7 +102,7 @@ struct RunStarted {
     v("peak_flops", if_any(peak_flops), Unit::flop_s,
       "dense, of one rank's GPU; absent where unknown");
     v("tokenizer", fact(&TokenizerFacts::format), Unit::none,
-      "sentencepiece or gpt2; absent without TOKENIZER_PATH");
+      "sentencepiece, bpe or gpt2; absent without TOKENIZER_PATH");
     v("tokenizer_pieces", fact(&TokenizerFacts::pieces), Unit::none,
       "that have an id; absent without TOKENIZER_PATH");
     v("val_unknown_tokens", fact(&TokenizerFacts::unknown_tokens), Unit::tokens,

@@ -36,7 +36,7 @@ class Tokenizer {
   const std::vector<std::uint16_t>& case_operators() const { return case_operators_; }
   // Returns whether each of kCaseOperators is a piece, even if opened without `caseops`.
   bool is_for_caseops() const;
-  std::string_view format() const { return model_->format(); }  // "sentencepiece" or "gpt2"
+  std::string_view format() const { return model_->format(); }  // "sentencepiece", "bpe", "gpt2"
   // Returns whether the pieces are bytes of the text, including spaces, so that decode() may return
   // invalid UTF-8. The pieces of a SentencePiece model are UTF-8, with a mark for a leading space.
   bool byte_level() const { return model_->byte_level(); }
