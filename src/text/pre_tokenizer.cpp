@@ -114,7 +114,8 @@ std::string pcre2_pattern(std::string_view oniguruma, const std::string& where) 
   for (std::size_t i = 0; i < oniguruma.size(); ++i) {
     const char c = oniguruma[i];
     const auto rest = oniguruma.substr(i);
-    const bool repeats = after_interval && (c == '+' || c == '*' || c == '{');
+    const bool repeats =
+        after_interval && std::string_view("+*?{").find(c) != std::string_view::npos;
     if (repeats) refuse("a repeated interval");
     after_interval = false;
     if (c == '\\' && rest.size() > 1) {

@@ -127,6 +127,8 @@ class TokenizerJsonTest(ModelTest):
                 ({"model": whole["model"] | {"merges": [["\u0120", "nothere"]]}}, 'a merge with "nothere"'),
                 ({"model": whole["model"] | {"vocab": {"a": 1}}}, "no piece for the byte 0x00"),
                 ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"\w+"}, "behavior": "Isolated"}}, r"has \w"),
+                ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a{2}?"}, "behavior": "Isolated"}}, "a repeated interval"),
+                ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[a[b]]"}, "behavior": "Isolated"}}, "a set within a set"),
                 ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"}}, "no pre_tokenizer ByteLevel"),
         ):
             path.write_text(json.dumps(whole | change))
