@@ -121,7 +121,9 @@ std::vector<std::string> help_pages() {
   for_each_entry([&](std::string_view page, const std::string&, const Entry&) {
     if (std::ranges::find(pages, page) == pages.end()) pages.emplace_back(page);
   });
-  std::ranges::stable_partition(pages, [](const auto& page) { return !is_of_recipe(page); });
+  // Not std::ranges::, of which clang 14 cannot compile GCC 12's result.
+  std::stable_partition(pages.begin(), pages.end(),
+                        [](const auto& page) { return !is_of_recipe(page); });
   return pages;
 }
 
