@@ -8,9 +8,7 @@ build=${BUILD_DIR:-build}
 # Flags for a run that only trains, with one warm-up step, and logs every step.
 # shellcheck disable=SC2034
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
-  --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)
-
-export PHASED_TTT_ENABLED=0
+  --artifact none --eval-stride 0 --ttt-enabled 0 --phased-ttt-enabled 0 --train-log-every 1)
 
 # shellcheck disable=SC2034
 mpi=(mpirun --bind-to none --oversubscribe)

@@ -41,7 +41,7 @@ import final_scores
 import losses
 import speed_picture
 from bench_table import Row, print_phases, print_table
-from machine import BUILD, ROOT, Machine, inspect_settings, say, visible_gpus
+from machine import BUILD, ROOT, Machine, inspect_settings, preset_file, say, visible_gpus
 
 FIRST = ("ms", "least", "most", "ratio")
 LAST = ("peak MiB", "first step s", "losses apart")
@@ -135,13 +135,6 @@ BENCHES = {
     "orders": Bench(("quickstart",), ORDERS, rounds=3, steps=20, device="cpu", columns=(*FIRST, "tokens/s"),
                     settings={"WARMUP_STEPS": 3, "VAL_BATCH_SIZE": 4096, "VAL_TOKENS": 4096}),
 }
-
-
-def preset_file(name):
-    path = ROOT / "configs" / f"{name}.env"
-    if not path.exists():
-        sys.exit(f"ERROR bench: no preset '{name}': there is no configs/{name}.env")
-    return path
 
 
 def tokens_of(preset, bench):

@@ -5,11 +5,10 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import time
 
 import kernel_table
-from machine import BUILD, ROOT, Machine, say
+from machine import BUILD, ROOT, Machine, preset_file, say
 
 COMPRESSORS = ("lzma", "brotli", "pergroup")
 # A tiny model for both, without a GPU.
@@ -19,12 +18,10 @@ TINY_SCORES = {
 }
 
 
-def open_machine(name, preset, flags):
+def open_machine(name, flags):
     machine = Machine(os.environ.get("OUT", ROOT / "logs" / "bench" / name), "gpu", flags)
     if machine.tiny:
         say("no GPU: a tiny model on the CPU, whose times mean nothing")
-    if not preset.exists():
-        sys.exit(f"ERROR bench: no preset '{preset.stem}': there is no {preset.relative_to(ROOT)}")
     return machine
 
 
@@ -45,8 +42,8 @@ def gptq(arguments, flags):
                         default=[name for name in COMPRESSORS if name != "pergroup" or shutil.which("lrzip")],
                         help="(all; pergroup if lrzip is installed)")
     options = parser.parse_args(arguments)
-    preset = ROOT / "configs" / f"{options.preset}.env"
-    machine = open_machine("gptq", preset, flags)
+    preset = preset_file(options.preset)
+    machine = open_machine("gptq", flags)
     # GPTQ needs a hundred rows of each matrix.
     settings = {"DATA_PATH": "synthetic:documents", **({"MODEL_DIM": 144} if machine.tiny else {})}
     model = pathlib.Path(machine.work.name, "model")
@@ -86,8 +83,8 @@ def ttt(arguments, flags):
     parser.add_argument("--documents", type=int, help="(50,000: about 2.0 million tokens in every 25th batch)")
     parser.add_argument("--every", type=int, help="(25)")
     options = parser.parse_args(arguments)
-    preset = ROOT / "configs" / "record_1061.env"
-    machine = open_machine("ttt", preset, flags)
+    preset = preset_file("record_1061")
+    machine = open_machine("ttt", flags)
     documents, every = (12, 2) if machine.tiny else (50000, 25)
     settings = {"DATA_PATH": "synthetic:documents", **(TINY_SCORES if machine.tiny else {})}
     trace = pathlib.Path(machine.work.name, "trace.json")

@@ -12,7 +12,7 @@ import time
 from statistics import fmean as mean
 
 import picture
-from machine import BUILD, ROOT, TRAIN_ONLY, has_gpu, inspect_settings, say, visible_gpus
+from machine import BUILD, ROOT, TRAIN_ONLY, has_gpu, inspect_settings, mpirun, preset_file, say, visible_gpus
 
 USAGE = """Checks that fast kernels and half precision train as the reference does: the preset's network trains for 1,000 steps of
 98,304 tokens, with the same tokens and initial weights in every run, on all GPUs of this host. Without --dtypes: fp32
@@ -82,11 +82,8 @@ def train(name, own_flags, options, out):
     folder = out / name
     shutil.rmtree(folder, ignore_errors=True)
     ranks = 1 if options.device == "cpu" else len(visible_gpus())
-    mpirun = ["mpirun", "--bind-to", "none", "--oversubscribe", "-np", str(ranks)]
-    mpirun += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    command = [*(mpirun if ranks > 1 else []), BUILD / "train_gpt", "--config", options.preset_file, "--output-dir", folder,
-               "--run-id", name, "--data-path", options.data, "--device", options.device, *options.rates, *options.flags,
-               *own_flags]
+    command = [*mpirun(ranks), BUILD / "train_gpt", "--config", options.preset_file, "--output-dir", folder, "--run-id", name,
+               "--data-path", options.data, "--device", options.device, *options.rates, *options.flags, *own_flags]
     settings = {**TRAIN_ONLY, "TRAIN_LOG_EVERY": 100, "TRAIN_BATCH_TOKENS": options.batch_tokens, "ITERATIONS": options.steps,
                 "WARMDOWN_ITERS": options.steps // 3, "MUON_MOMENTUM_WARMUP_STEPS": options.steps // 4}
     for unset in ("WARMDOWN_FRAC", "VAL_TOKENS"):
@@ -180,9 +177,7 @@ def main(arguments, flags):
     parser.add_argument("--data", default=os.environ.get("DATA_PATH", ROOT / "data/quickstart/shards"))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="(cuda)")
     options = parser.parse_args(arguments)
-    options.flags, options.preset_file = flags, ROOT / "configs" / f"{options.preset}.env"
-    if not options.preset_file.exists():
-        sys.exit(f"ERROR bench: no preset '{options.preset}': there is no configs/{options.preset}.env")
+    options.flags, options.preset_file = flags, preset_file(options.preset)
     if options.device == "cuda" and not has_gpu():
         sys.exit("ERROR bench: no GPU here (nvidia-smi -L finds none); --device cpu trains on the CPU")
     options.rates = divided_rates(options.preset_file, options.lr_divisor)

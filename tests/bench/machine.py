@@ -46,6 +46,19 @@ def visible_gpus():
     return [line.split()[1].rstrip(":") for line in listed.splitlines() if line.startswith("GPU ")]
 
 
+def mpirun(ranks):
+    """Returns the words that start a program as several ranks of this host; none for one rank."""
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun", "--bind-to", "none", "--oversubscribe", "-np", str(ranks), *as_root] if ranks > 1 else []
+
+
+def preset_file(name):
+    path = ROOT / "configs" / f"{name}.env"
+    if not path.exists():
+        sys.exit(f"ERROR bench: no preset '{name}': there is no configs/{name}.env")
+    return path
+
+
 def inspect_settings(preset, build=BUILD, environment=None):
     """Returns {name: text} of all settings of a preset's file, or of the defaults for /dev/null, which the environment
     overrides."""
@@ -100,10 +113,9 @@ class Machine:
         environment = self.settings({"ITERATIONS": steps, **settings})
         if gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = gpu
-        mpirun = ["mpirun", "--bind-to", "none", "--oversubscribe", "-np", str(ranks)]
-        mpirun += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        command = [build / "train_gpt", "--config", preset, "--output-dir", folder, "--run-id", "bench", *self.flags]
-        done = self.start(name, [*(mpirun if ranks > 1 else []), *command], environment, 300)
+        command = [*mpirun(ranks), build / "train_gpt", "--config", preset, "--output-dir", folder, "--run-id", "bench",
+                   *self.flags]
+        done = self.start(name, command, environment, 300)
         if done:
             shutil.copy(folder / "metrics.jsonl", self.out / f"{name}.jsonl")
         shutil.rmtree(folder, ignore_errors=True)
