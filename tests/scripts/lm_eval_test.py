@@ -1,5 +1,5 @@
 """The lm_eval line of an exported model's card, with the real lm-evaluation-harness on small task files: its scores are
-`train_gpt eval`'s. Needs an environment with lm_eval: scripts/dev/lm_eval_check.sh."""
+`train_gpt eval`'s. Needs an environment with lm_eval: scripts/dev/package_check.sh lm_eval."""
 
 import json
 import math

@@ -1,5 +1,5 @@
 """scripts/trackio_import.py with the real trackio package: what its store on this machine has of a run. Needs an
-environment with trackio: scripts/dev/trackio_check.sh."""
+environment with trackio: scripts/dev/package_check.sh trackio."""
 
 import json
 import os
