@@ -10,6 +10,8 @@
 #include "base/strings.h"
 #include "commands/model_file.h"
 #include "config/resolved.h"
+#include "config/settings.h"
+#include "config/types/text.h"
 #include "run_log/metrics_reader.h"
 
 namespace tg {
@@ -70,6 +72,14 @@ std::string training_text(const json& settings, std::int64_t step) {
   return text + fmt::format(" of {} tokens, {} in all", per_step, step * per_step);
 }
 
+bool is_path(std::string_view name) {
+  bool path = false;
+  for_each_setting(Settings(), [&](const auto& setting) {
+    path |= setting.role.is_path && env_name(setting.name) == name;
+  });
+  return path;
+}
+
 // Returns NAME=value lines of the settings that differ from the defaults, without paths.
 std::string changed_settings(const json& settings) {
   const auto text = changed_settings_text({{"settings", settings}}).value_or("");
@@ -77,10 +87,9 @@ std::string changed_settings(const json& settings) {
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     end = text.find('\n', begin) + 1;
     const auto line = std::string_view(text).substr(begin, end - begin);
-    const auto name = line.substr(0, line.find('='));
-    const bool is_path = name.ends_with("_PATH") || name.ends_with("_DIR") ||
-                         name.ends_with("_FROM") || name == "RESUME" || name == "LR_TRACE";
-    if (!is_path && line.find('/') == std::string_view::npos) lines += line;
+    const bool private_line =
+        is_path(line.substr(0, line.find('='))) || line.find('/') < line.size();
+    if (!private_line) lines += line;
   }
   return lines;
 }

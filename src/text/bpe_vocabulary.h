@@ -30,8 +30,8 @@ struct BpeVocabulary {
   int bos_id = -1;                                  // begins a document; -1: none
   // A word that is a piece gets that piece's id without merging, as in tiktoken.
   bool whole_words = false;
-  std::vector<std::string> word_patterns = {kGpt2Pattern};  // see PreTokenizer
-  std::string format = "gpt2";                              // see Tokenizer::format()
+  PreTokenizer pre_tokenizer{{kGpt2Pattern}, "GPT-2's pattern"};
+  std::string format = "gpt2";  // see Tokenizer::format()
 };
 
 // Returns the id of the special piece that begins a document, by its usual names; -1: none.

@@ -29,7 +29,7 @@ struct Candidate {
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
-    : words_of_(vocabulary.word_patterns, "the tokenizer"),
+    : pre_tokenizer_(std::move(vocabulary.pre_tokenizer)),
       format_(std::move(vocabulary.format)),
       merges_(std::move(vocabulary.merges)),
       bos_id_(vocabulary.bos_id) {
@@ -53,7 +53,7 @@ ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
 }
 
 void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
-  words_of_.for_each_word(text, [&](std::string_view word) {
+  pre_tokenizer_.for_each_word(text, [&](std::string_view word) {
     const auto whole = words_.find(word);
     if (whole != words_.end()) {
       ids.push_back(whole->second);

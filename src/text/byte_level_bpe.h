@@ -35,7 +35,7 @@ class ByteLevelBpe final : public TokenizerModel {
  private:
   void merge(std::string_view word, std::vector<std::uint16_t>& ids) const;
 
-  PreTokenizer words_of_;
+  PreTokenizer pre_tokenizer_;
   std::string format_;
   std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
   int bos_id_;

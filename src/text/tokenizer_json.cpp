@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/escaped.h"
@@ -43,10 +44,9 @@ class Reader {
     require(pre_tokenizer != file_.end(),
             "no pre_tokenizer (expected one that ends with ByteLevel)");
     vocabulary_.format = "bpe";
-    vocabulary_.word_patterns.clear();
     read_pre_tokenizer(*pre_tokenizer);
     require(byte_level_, "no pre_tokenizer ByteLevel (expected a byte-level BPE)");
-    PreTokenizer(vocabulary_.word_patterns, where_);  // throws for patterns that do not compile
+    vocabulary_.pre_tokenizer = PreTokenizer(patterns_, where_);
     read_pieces();
     read_merges();
     return std::move(vocabulary_);
@@ -80,13 +80,12 @@ class Reader {
     } else if (type == "ByteLevel") {
       require(!part.value("add_prefix_space", true),
               "add_prefix_space, which changes the text (expected false)");
-      if (part.value("use_regex", true)) vocabulary_.word_patterns.emplace_back(kGpt2Pattern);
+      if (part.value("use_regex", true)) patterns_.emplace_back(kGpt2Pattern);
       byte_level_ = true;
     } else if (type == "Split") {
       read_split(part);
     } else if (type == "Digits") {
-      vocabulary_.word_patterns.emplace_back(part.value("individual_digits", false) ? "\\p{N}"
-                                                                                    : "\\p{N}+");
+      patterns_.emplace_back(part.value("individual_digits", false) ? "\\p{N}" : "\\p{N}+");
     } else {
       require(false, fmt::format("the pre_tokenizer {} (expected ByteLevel, Split, Digits or a "
                                  "Sequence of these)",
@@ -103,8 +102,8 @@ class Reader {
                 pattern->begin()->is_string(),
             "a Split without a pattern");
     const auto text = pattern->begin()->get<std::string>();
-    vocabulary_.word_patterns.push_back(pattern->contains("String") ? "\\Q" + text + "\\E"
-                                                                    : pcre2_pattern(text, where_));
+    patterns_.push_back(pattern->contains("String") ? "\\Q" + text + "\\E"
+                                                    : pcre2_pattern(text, where_));
   }
 
   void add_piece(const std::string& name, const json& id, PieceKind kind) {
@@ -190,6 +189,7 @@ class Reader {
   std::string where_;
   BpeVocabulary vocabulary_;
   std::unordered_map<std::string, std::uint16_t> ids_;
+  std::vector<std::string> patterns_;  // of the pre-tokenizer
   bool byte_level_ = false;
 };
 
