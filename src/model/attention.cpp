@@ -62,7 +62,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
   const auto end = cached + (scored ? scored->to : heads.k.size(1));
   const auto y = causal_attention_of_last(heads.q, k.slice(1, first, end), v.slice(1, first, end),
                                           head_dim_, call.window);
-  return call.exclusive ? exclusive_attention(y, exclusive_v, gate) : gated_heads(y, gate);
+  return exclusive_attention(y, exclusive_v, gate);
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,

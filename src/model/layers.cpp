@@ -1,6 +1,7 @@
 #include "model/layers.h"
 
 #include "ops/embedding/embedding_lookup.h"
+#include "ops/embedding/learned_scale.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/linear_residual_norm.h"
@@ -129,9 +130,7 @@ at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded
   const auto scale = plan.scale ? table_[plan.scale] * own : own;
   const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
   if (!plan.projection) {
-    // In fp32, since the scale's gradient is a sum over all tokens.
-    const auto scaled = (embedded.to(scale.scalar_type()) * scale).to(numerics_.compute);
-    return pad_heads(scaled, -1, kv_heads, head);
+    return pad_heads(learned_scale(embedded, scale), -1, kv_heads, head);
   }
   // Scales the small matrix instead of its output for every token.
   const auto weight = pad_heads(weights_.small(table_[plan.projection]) * scale, 0, kv_heads, head);

@@ -147,9 +147,7 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
     return fused_attention(q_bthd, k_bthd, v_bthd, scale, resolved);
   const auto y =
       plain_attention(q_bthd, k_bthd, v_bthd, scale, resolved.documents, resolved.window);
-  return resolved.exclusive_v.defined()
-             ? exclusive_attention(y, resolved.exclusive_v, resolved.gate)
-             : gated_heads(y, resolved.gate);
+  return exclusive_attention(y, resolved.exclusive_v, resolved.gate);
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

@@ -41,8 +41,9 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const HeadGateInputs& gate, const QueryGradientPtr& q_gradient,
                             const AttentionDeltaPtr& delta_parts) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
-    // Otherwise exclusive attention's backward kernel writes delta to the workspace.
-    if (delta_parts) delta_parts->wanted = !exclusive_v;
+    // Otherwise exclusive_backward() writes delta to the workspace.
+    const bool tail = exclusive_v || gate.defined();
+    if (delta_parts) delta_parts->wanted = !tail;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
@@ -50,7 +51,9 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
     context->saved_data["delta_parts"] = in_capsule(delta_parts);
-    return exclusive_v ? exclusive_attention(y, v, gate) : y;
+    if (!tail) return y;
+    return exclusive_forward(readable_heads(y), exclusive_v ? readable_heads(v) : at::Tensor(),
+                             gate);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -65,14 +68,17 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     auto dq = q_gradient ? at::Tensor() : at::empty(q.sizes(), q.options());
     auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
     at::Tensor exclusive_dv, d_gate_weight;
-    if (context->saved_data["exclusive"].toBool()) {
+    const bool exclusive = context->saved_data["exclusive"].toBool();
+    const bool tail = exclusive || saved[8].defined();
+    if (tail) {
       const auto gate = saved_gate({saved[6], saved[7], saved[8]}, *context);
-      const auto d = exclusive_backward(y, v, gate, dy, workspace.row_delta(shape));
+      const auto d =
+          exclusive_backward(y, exclusive ? v : at::Tensor(), gate, dy, workspace.row_delta(shape));
       dy = d.dy, exclusive_dv = d.dv, d_gate_weight = d.d_gate_weight;
     }
     const auto delta_parts = from_capsule<AttentionDeltaPtr>(context->saved_data["delta_parts"]);
     const auto dots = delta_parts ? delta_parts->sums : at::Tensor();
-    const bool has_dots = dots.defined() || exclusive_dv.defined();
+    const bool has_dots = dots.defined() || tail;
     cuda::attention_backward(
         shape,
         {.q = head_vectors(q),
@@ -108,7 +114,7 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double scale, const AttentionOptions& options) {
-  const bool gated = options.exclusive_v.defined() && head_gate_kernels_support(options.gate, q);
+  const bool gated = head_gate_kernels_support(options.gate, q);
   const auto fused_gate = gated ? options.gate : HeadGateInputs(),
              separate_gate = gated ? HeadGateInputs() : options.gate;
   const auto y = FusedAttention::apply(

@@ -57,4 +57,20 @@ std::int64_t embedding_partial_rows(std::int64_t count);
 // ids occur.
 void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient, Stream stream);
 
+// Kernels of ops/embedding/learned_scale.h: x [rows, width] contiguous, rows of whole packs of 16
+// bytes; scale [] on the device.
+struct ScaledRows {
+  const void* x;
+  const float* scale;
+  std::int64_t rows;
+  int width;
+  Dtype dtype;
+};
+void learned_scale_forward(const ScaledRows& in, void* out, Stream stream);
+// `dy`: rows with `dy_stride` elements between their beginnings; dx [rows, width]; partials
+// [learned_scale_blocks()]; dscale [].
+void learned_scale_backward(const ScaledRows& in, const void* dy, std::int64_t dy_stride, void* dx,
+                            float* partials, float* dscale, Stream stream);
+int learned_scale_blocks(const ScaledRows& in);
+
 }  // namespace tg::cuda

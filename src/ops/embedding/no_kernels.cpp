@@ -23,4 +23,15 @@ void token_embedding_backward(const TokenEmbeddingArgs&, const TokenEmbeddingGra
   not_built();
 }
 
+void learned_scale_forward(const ScaledRows&, void*, Stream) {
+  not_built();
+}
+void learned_scale_backward(const ScaledRows&, const void*, std::int64_t, void*, float*, float*,
+                            Stream) {
+  not_built();
+}
+int learned_scale_blocks(const ScaledRows&) {
+  not_built();
+}
+
 }  // namespace tg::cuda

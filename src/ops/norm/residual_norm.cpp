@@ -45,13 +45,18 @@ std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
   const auto is_plain = [&] { return next != terms.end() && next->is_plain(); };
   if (is_plain()) in[kX] = (next++)->tensor;
   if (is_plain()) in[kBranch] = (next++)->tensor;
-  if (next != terms.end() && next->weight.defined() && next->weight.value.dim() == 1)
+  if (next != terms.end() && next->weight.defined() && next->weight.value.dim() <= 1)
     gradients.skip = take(kSkip, kSkipWeight, next->weight);
   else if (std::distance(next, terms.end()) == 2 && next->blend.defined() &&
            next->blend.value.dim() == 2)
     gradients.skip = take(kSkip, kSkipWeight, next->blend);
   if (next != terms.end() && next->blend.defined() && next->tensor.defined())
     gradients.mix = take(kX0, kMix, next->blend);
+  // A weight [] becomes a vector; autograd sums its gradient.
+  if (in[kSkipWeight].defined() && in[kSkipWeight].dim() == 0 && in[kX].defined()) {
+    if (gradients.skip.defined()) return std::nullopt;
+    in[kSkipWeight] = in[kSkipWeight].expand(in[kX].size(-1)).contiguous();
+  }
   const bool blend = in[kSkipWeight].defined() && in[kSkipWeight].dim() == 2;
   if (!in[kX].defined() || next != terms.end() || (blend && !in[kMix].defined()))
     return std::nullopt;
@@ -256,6 +261,9 @@ at::Tensor residual_sum(const MixTerms& terms) {
 
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
   assert(!terms.empty() && !terms[0].blend.defined());
+  const auto& first = terms[0].tensor;
+  if (!first.defined() || choose_residual_norm(first) != Kernel::cuda)
+    return reference(terms, norm, keep);
   const auto in = match_kernel_terms(terms);
   if (!in || !supported(in->in)) return reference(terms, norm, keep);
   const bool has_branch = in->in[kBranch].defined();

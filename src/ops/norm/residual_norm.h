@@ -64,11 +64,11 @@ struct ResidualNorm {
 // terms. Every block contributes to dx0: since each block takes the previous block's x0, its kernel
 // adds its contribution in place and autograd sums nothing.
 //
-// The kernels support x [+ branch] [+ weight [D] ⊙ skip, or blend [2, D] of x + branch and skip]
-// [blend of the sum and x0; required with blend [2, D] of the skip], `keep` only after the plain
-// terms, D a multiple of 8 up to 2048, and fp32 parameters. They round once per output and quantize
-// the branch's gradient for its FP8 GEMM (empty_fp8_like()); the norm is computed from the rounded
-// x'.
+// The kernels support x [+ branch] [+ weight [] or [D] ⊙ skip, or blend [2, D] of x + branch and
+// skip] [blend of the sum and x0; required with blend [2, D] of the skip], `keep` only after the
+// plain terms, D a multiple of 8 up to 2048, and fp32 parameters. They round once per output and
+// quantize the branch's gradient for its FP8 GEMM (empty_fp8_like()); the norm is computed from the
+// rounded x'.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
 

@@ -22,7 +22,7 @@ struct AttentionCase {
   bool exclusive = false;
   std::int64_t document = 0;  // mean document length in tokens; 0: each row is one document
   std::int64_t window = 0;    // 0: no window
-  bool gated = false;         // gates the heads of exclusive attention
+  bool gated = false;         // gates the heads
 };
 
 using Gradients = std::vector<at::Tensor>;
@@ -55,7 +55,8 @@ struct Inputs {
   Gradients exact() const {
     const auto leaves = parts(qkv.to(at::kDouble));
     auto out = by_formula(leaves).out;
-    if (exclusive) out = exclusive_attention(out, leaves[2], gate(at::kCPU, at::kDouble));
+    out =
+        exclusive_attention(out, exclusive ? leaves[2] : at::Tensor(), gate(at::kCPU, at::kDouble));
     return torch::autograd::grad({out}, leaves, {d_out.to(at::kDouble)});
   }
   // Gradients by causal_attention() on the GPU.
@@ -246,6 +247,8 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"ragged_exclusive", 3, 201, 4, 2, 64, at::kHalf, true},
         AttentionCase{"gated", 3, 2001, 8, 4, 64, at::kBFloat16, true, 0, 0, true},
         AttentionCase{"gated_documents", 2, 2048, 8, 4, 64, at::kBFloat16, true, 300, 700, true},
+        AttentionCase{"gated_alone", 3, 201, 6, 6, 128, at::kBFloat16, false, 0, 0, true},
+        AttentionCase{"gated_in_windows", 2, 1024, 8, 4, 64, at::kHalf, false, 300, 129, true},
         AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
         AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
         AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},

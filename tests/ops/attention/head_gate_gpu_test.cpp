@@ -1,6 +1,6 @@
-// Tests gated heads of exclusive attention (ops/attention/gates/xsa.h, head_gate.h): the kernels
-// against the reference in fp64 on the CPU, and the gradient of the gate's input, which bypasses
-// autograd, alone and as the QKV projection adds it.
+// Tests gated heads, also of exclusive attention (ops/attention/gates/xsa.h, head_gate.h): the
+// kernels against the reference in fp64 on the CPU, and the gradient of the gate's input, which
+// bypasses autograd, alone and as the QKV projection adds it.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -25,6 +25,7 @@ struct Case {
   std::int64_t batch, tokens, heads, kv_heads, head_dim, window;
   bool scaled = false;  // x has a row scale
   double scale = 0.5, range = 1;
+  bool exclusive = true;
 };
 
 const Case kCases[] = {
@@ -51,6 +52,14 @@ const Case kCases[] = {
      .head_dim = 128,
      .window = 16,
      .range = 2},
+    {.name = "gate_alone",
+     .batch = 2,
+     .tokens = 77,
+     .heads = 6,
+     .kv_heads = 6,
+     .head_dim = 128,
+     .window = 12,
+     .exclusive = false},
     {.name = "groups_of_three",
      .batch = 3,
      .tokens = 31,
@@ -126,14 +135,26 @@ HeadGateInputs gate_of(const Case& c, const at::Tensor& x, const at::Tensor& wei
           .x_gradient = std::make_shared<HeadGateGradient>()};
 }
 
+at::Tensor attention_of(const Case& c, const Tensors& in, const HeadGateInputs& gate) {
+  return exclusive_attention(in[0], c.exclusive ? in[1] : at::Tensor(), gate);
+}
+// Zeros for an input that is not used.
+Tensors gradients(const at::Tensor& out, const Tensors& inputs, const at::Tensor& upstream) {
+  auto found = torch::autograd::grad({out}, inputs, {upstream}, /*retain_graph=*/std::nullopt,
+                                     /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (!found[i].defined()) found[i] = at::zeros_like(inputs[i]);
+  return found;
+}
+
 // The result and the gradients of y, v, W and the first channels of x.
 Tensors by_kernels(const Case& c, at::ScalarType dtype) {
   auto in = inputs_of(c, dtype);
   for (auto& tensor : in) tensor = tensor.defined() ? tensor.to(test::kGpu) : tensor;
   for (const auto i : {0, 1, 3}) in[static_cast<std::size_t>(i)].set_requires_grad(true);
   const auto gate = gate_of(c, in[2], in[3], in[4]);
-  const auto out = exclusive_attention(in[0], in[1], gate);
-  const auto d = torch::autograd::grad({out}, {in[0], in[1], in[3]}, {in[5]});
+  const auto out = attention_of(c, in, gate);
+  const auto d = gradients(out, {in[0], in[1], in[3]}, in[5]);
   const auto& d_x = gate.x_gradient->of_x;
   EXPECT_TRUE(d_x.defined()) << "not by the kernels";
   return {out, d[0], d[1], d[2], d_x.view({c.batch, c.tokens, c.window})};
@@ -142,8 +163,8 @@ Tensors by_formula(const Case& c, at::ScalarType dtype) {
   auto in = inputs_of(c, dtype);
   for (auto& tensor : in) tensor = tensor.defined() ? tensor.to(at::kDouble) : tensor;
   for (const auto i : {0, 1, 2, 3}) in[static_cast<std::size_t>(i)].set_requires_grad(true);
-  const auto out = exclusive_attention(in[0], in[1], gate_of(c, in[2], in[3], in[4]));
-  const auto d = torch::autograd::grad({out}, {in[0], in[1], in[3], in[2]}, {in[5]});
+  const auto out = attention_of(c, in, gate_of(c, in[2], in[3], in[4]));
+  const auto d = gradients(out, {in[0], in[1], in[3], in[2]}, in[5]);
   return {out, d[0], d[1], d[2], d[3].narrow(-1, 0, c.window)};
 }
 
@@ -174,8 +195,7 @@ TEST_P(HeadGateGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   const at::NoGradGuard no_grad;
   auto in = inputs_of(c, dtype);
   for (auto& tensor : in) tensor = tensor.defined() ? tensor.to(test::kGpu) : tensor;
-  EXPECT_TRUE(
-      at::equal(exclusive_attention(in[0], in[1], gate_of(c, in[2], in[3], in[4])), first[0]));
+  EXPECT_TRUE(at::equal(attention_of(c, in, gate_of(c, in[2], in[3], in[4])), first[0]));
 }
 
 // Heads of at most 512 bytes.

@@ -24,6 +24,7 @@ struct Call {
   bool defers = false;  // defers the norm if that is supported
   bool padded = false;  // three channels are excluded from the mean
   bool blend = false;   // weights of x + branch and the skip; without a skip, of x + branch alone
+  bool scalar_skip = false;  // the skip's weight is []
   bool accumulates = false;  // the gradient of the weights accumulates into a buffer of ones
   std::string unused = "";   // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
@@ -45,6 +46,12 @@ const std::vector<Call> kCalls{
     {.name = "inside a block, or the last norm", .branch = true},
     {.name = "inside a block, with its sum", .branch = true, .keep_sum = true},
     {.name = "skip without a mix", .branch = true, .skip = true, .keep_sum = true},
+    {.name = "a skip with a scalar weight",
+     .branch = true,
+     .skip = true,
+     .mix = Mix::scalar,
+     .keep_sum = true,
+     .scalar_skip = true},
     {.name = "inside a block, deferred", .branch = true, .defers = true},
     {.name = "norm alone, deferred", .keep_sum = true, .defers = true},
     {.name = "all terms, deferred",
@@ -146,11 +153,12 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       return {leaf_of.detach(), leaf_of.grad()};
     };
     const bool mixed = call.mix != Mix::none;
+    const std::vector<std::int64_t> skip_shape(call.scalar_skip ? 0 : 1, width);
     const test::ResidualChain terms{
         .x = data("x", true),
         .branch = data("branch", call.branch),
         .skip = data("skip", call.skip),
-        .skip_weight = parameter("skip_weight", call.skip && !call.blend, {width}),
+        .skip_weight = parameter("skip_weight", call.skip && !call.blend, skip_shape),
         .x0 = data("x0", mixed),
         .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
                                        : parameter("mix", mixed, {2}),

@@ -14,16 +14,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 bool supported(const at::Tensor& y, const at::Tensor& v) {
-  return y.scalar_type() == v.scalar_type() && supports_head_dim(y.size(3), y);
+  return (!v.defined() || y.scalar_type() == v.scalar_type()) && supports_head_dim(y.size(3), y);
 }
 
 struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttention> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& v,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const OptionalTensor& v,
                             const OptionalTensor&, const HeadGateInputs& gate) {
     context->set_materialize_grads(false);
     const auto [x, row_scale, weight] = save_gate(gate, *context);
-    context->save_for_backward({y, v, x, row_scale, weight});
-    return exclusive_forward(y, v, gate);
+    context->save_for_backward({y, or_undefined(v), x, row_scale, weight});
+    return exclusive_forward(y, or_undefined(v), gate);
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     if (!upstream[0].defined()) return variable_list(4);
@@ -38,12 +38,14 @@ struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttenti
 
 at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
                                const HeadGateInputs& gate) {
+  if (!v_bthd.defined() && !gate.defined()) return y_bthd;
   const bool by_kernels = use_kernels(y_bthd) && supported(y_bthd, v_bthd);
   if (gate.defined() && !(by_kernels && head_gate_kernels_support(gate, y_bthd)))
     return gated_heads(exclusive_attention(y_bthd, v_bthd), gate);
   if (by_kernels)
-    return FusedExclusiveAttention::apply(readable_heads(y_bthd), readable_heads(v_bthd),
-                                          optional_tensor(gate.weight), gate);
+    return FusedExclusiveAttention::apply(
+        readable_heads(y_bthd), optional_tensor(v_bthd.defined() ? readable_heads(v_bthd) : v_bthd),
+        optional_tensor(gate.weight), gate);
   const auto kv_heads = v_bthd.size(2);
   // Broadcasts v [B, T, KV, 1, hd] over y [B, T, KV, heads of the group, hd].
   const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});

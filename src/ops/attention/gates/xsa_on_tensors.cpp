@@ -49,23 +49,34 @@ HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradCon
           .x_gradient = from_capsule<HeadGateGradientPtr>(context.saved_data["gate_x_gradient"])};
 }
 
+namespace {
+
+// Without v each query head is a group of its own.
+cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
+  return exclusive_shape(y, v.defined() ? v : y);
+}
+cuda::HeadVectors vectors_or_null(const at::Tensor& v) {
+  return v.defined() ? head_vectors(v) : cuda::HeadVectors{};
+}
+
+}  // namespace
+
 at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate) {
   const auto rows = token_rows(gate);
   auto out = at::empty(y.sizes(), y.options());
   cuda::exclusive_attention_forward(
-      exclusive_shape(y, v),
-      {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)}, mutable_data(out),
-      dtype_of(y), current_stream(y));
+      shape_of(y, v), {.y = head_vectors(y), .v = vectors_or_null(v), .gate = pointers(gate, rows)},
+      mutable_data(out), dtype_of(y), current_stream(y));
   return out;
 }
 
 ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
                                      const HeadGateInputs& gate, const at::Tensor& d_out,
                                      const cuda::RowDelta& row_delta) {
-  const auto shape = exclusive_shape(y, v);
+  const auto shape = shape_of(y, v);
   const auto rows = token_rows(gate);
   ExclusiveBackward d{.dy = at::empty(y.sizes(), y.options()),
-                      .dv = at::empty(v.sizes(), v.options()),
+                      .dv = v.defined() ? at::empty(v.sizes(), v.options()) : v,
                       .d_gate_weight = {}};
   at::Tensor d_x, partials;
   if (gate.defined()) {
@@ -77,7 +88,7 @@ ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
     partials = fp32({cuda::gated_exclusive_backward_blocks(shape), gate.weight.numel()});
   }
   cuda::exclusive_attention_backward(
-      shape, {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
+      shape, {.y = head_vectors(y), .v = vectors_or_null(v), .gate = pointers(gate, rows)},
       head_vectors(d_out),
       {.y = mutable_data(d.dy),
        .v = mutable_data(d.dv),

@@ -17,11 +17,11 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
 HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradContext& context);
 
 // Preconditions: y [B, T, heads, hd] and v [B, T, KV, hd] are from readable_heads(); the gate is
-// undefined, or head_gate_kernels_support() it.
+// undefined, or head_gate_kernels_support() it. v undefined: the gate alone.
 at::Tensor exclusive_forward(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
                              const HeadGateInputs& gate);
 struct ExclusiveBackward {
-  at::Tensor dy, dv, d_gate_weight;  // the last undefined without a gate
+  at::Tensor dy, dv, d_gate_weight;  // undefined: dv without v, the last without a gate
 };
 // Also writes x's gradient to gate.x_gradient, and rowsum(y ∘ dy) to `row_delta` if not null.
 ExclusiveBackward exclusive_backward(const at::Tensor& y_bthd, const at::Tensor& v_bthd,

@@ -50,11 +50,11 @@ struct RowDelta {
 };
 
 struct ExclusiveInputs {
-  HeadVectors y, v;
+  HeadVectors y, v;  // null v: the gate alone
   HeadGateTensors gate{};
 };
 struct ExclusiveGradients {
-  void *y, *v;
+  void *y, *v;  // null v without in.v
   RowDelta row_delta{};
   HeadGateGradients gate{};  // if there is a gate
 };

@@ -1,6 +1,7 @@
-// Exclusive attention. Forward reads y and v once and writes the output once. Backward reads y, v
-// and the upstream gradient once and writes both gradients. The lanes that hold a KV head loop over
-// the query heads of its group. Both passes compute the gate from the first columns of its input.
+// Exclusive attention, or without v the gate alone. Forward reads y and v once and writes the
+// output once. Backward reads y, v and the upstream gradient once and writes both gradients. The
+// lanes that hold a KV head loop over the query heads of its group. Both passes compute the gate
+// from the first columns of its input.
 #include <type_traits>
 
 #include "ops/attention/kernels/attention_kernel.h"
@@ -15,7 +16,7 @@ constexpr float kSmallestNorm = 1e-12f;
 // Per SM, one wave: more CTAs would only add rows of partial sums.
 constexpr int kGatedBackwardBlocks = 4;
 
-// A lane's pack of v̂ = v / max(‖v‖, kSmallestNorm).
+// A lane's pack of v̂ = v / max(‖v‖, kSmallestNorm); zeros without v.
 template <typename T, int lanes>
 struct UnitValue {
   float direction[Pack<T>::size];
@@ -146,6 +147,7 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
         const auto index = std::int64_t{token} * shape.heads + head;
         if (in_bounds) store_rounded(dy + index * shape.head_dim + lane.offset, result);
       }
+      if (dv == nullptr) continue;
       float projection = 0;
 #pragma unroll
       for (int i = 0; i < P::size; ++i) projection += d_unit[i] * unit.direction[i];
