@@ -1,5 +1,6 @@
 """Starts train_gpt and the PyTorch peer on this machine, for bench.py."""
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -107,7 +108,7 @@ class Machine:
         merged = {**base, **os.environ, **(TINY if self.tiny else {}), **chosen}
         return {name: str(value) for name, value in merged.items()}
 
-    def train(self, name, preset, steps, settings, build=BUILD, ranks=1, gpu=None):
+    def train(self, name, preset, steps, settings, build=BUILD, ranks=1, gpu=None, period=1):
         """Trains; returns a TrainRun, or None if the program failed."""
         folder = pathlib.Path(self.work.name, name)
         environment = self.settings({"ITERATIONS": steps, **settings})
@@ -119,7 +120,7 @@ class Machine:
         if done:
             shutil.copy(folder / "metrics.jsonl", self.out / f"{name}.jsonl")
         shutil.rmtree(folder, ignore_errors=True)
-        return self.read(name, TrainRun, ".jsonl") if done else None
+        return self.read(name, functools.partial(TrainRun, period=period), ".jsonl") if done else None
 
     def train_peer(self, name, preset, steps, settings, eager):
         """Trains the PyTorch peer; returns a PeerRun, or None. Its compile cache lasts as long as this object."""

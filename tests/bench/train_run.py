@@ -16,10 +16,11 @@ def settled_s(first_step_s, step_ms):
 class TrainRun:
     """Losses of all steps, ms and timing events of the settled steps, seconds to the first step, peak MiB.
 
-    `metrics`: NAME.jsonl, a run's metrics.jsonl; its log is NAME.log. The peak is None on a CPU.
+    `metrics`: NAME.jsonl, a run's metrics.jsonl; its log is NAME.log. The peak is None on a CPU. `period`: steps between
+    updates of all parameters (ADAM_EVERY); the ms of a step are means over so many steps, since they differ.
     """
 
-    def __init__(self, metrics):
+    def __init__(self, metrics, period=1):
         events = collections.defaultdict(list)
         for event in map(json.loads, metrics.read_text().splitlines()):
             events[event["event"]].append(event)
@@ -27,7 +28,8 @@ class TrainRun:
         self.losses = [event["train_loss"] for event in events["train"]]
         # A step is logged after the next one is launched, the last one at once: its time is excluded.
         steps = [b - a for a, b in zip(clock, clock[1:-1])]
-        self.steps = steps[SETTLED:]
+        settled = steps[SETTLED:]
+        self.steps = [statistics.mean(settled[i : i + period]) for i in range(0, len(settled) - period + 1, period)]
         self.phases = events["timing"][SETTLED:]
         self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
         self.settled_s = settled_s(self.first_s, steps)
