@@ -35,7 +35,7 @@ nlohmann::json hf_config(const Settings& settings, const std::string& module) {
       config[setting.name] = choice_name(setting.value);
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {
       if (!setting.value.automatic) config[setting.name] = setting.value.count;
-    } else if constexpr (std::is_same_v<T, CountSchedule>) {
+    } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, RampSchedule>) {
       config[setting.name] = value_text(setting.value);
     } else {
       config[setting.name] = setting.value;

@@ -143,15 +143,20 @@ void check_training_batch(const Settings& settings, int world_size, Conflicts& c
   };
   for (const auto& batch : run.train_batch_tokens.stages()) {
     if (mode::batches_are_rows(settings)) {
-      fits_in_rows(batch.count);
+      fits_in_rows(batch.value);
     } else {
-      for (const auto& row : run.train_seq_len.stages()) fits(batch.count, row.count);
+      for (const auto& row : run.train_seq_len.stages()) fits(batch.value, row.value);
     }
   }
+  for (const auto& stage : settings.model.objective.prefix_weight.stages()) {
+    conflicts.unless(stage.value.size() == 1,
+                     "PREFIX_WEIGHT={} has lists of numbers: expected one number for each stage",
+                     value_text(settings.model.objective.prefix_weight));
+  }
   for (const auto& row : run.train_seq_len.stages()) {
-    conflicts.unless(settings.model.mtp_num_heads < row.count,
+    conflicts.unless(settings.model.mtp_num_heads < row.value,
                      "MTP_NUM_HEADS={} looks further ahead than TRAIN_SEQ_LEN={}",
-                     settings.model.mtp_num_heads, row.count);
+                     settings.model.mtp_num_heads, row.value);
   }
 }
 

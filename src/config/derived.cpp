@@ -199,4 +199,27 @@ IoConfig effective_io(const Settings& settings) {
   return io;
 }
 
+std::int64_t next_targets(const ObjectiveConfig& objective) {
+  std::size_t most = 0;
+  for (const auto& stage : objective.mtp_weights.stages())
+    most = std::max(most, stage.value.size());
+  return static_cast<std::int64_t>(most);
+}
+
+bool weighs_targets(const ObjectiveConfig& objective) {
+  const ObjectiveConfig plain;
+  return objective.mtp_weights != plain.mtp_weights ||
+         objective.prefix_weight != plain.prefix_weight;
+}
+
+std::vector<double> step_target_weights(const Settings& settings, const RunProgress& progress) {
+  const auto& objective = settings.model.objective;
+  if (!weighs_targets(objective)) return {};
+  const auto steps = schedule_iterations(settings.run);
+  auto weights = ramps_at(objective.mtp_weights, progress, steps);
+  weights.resize(static_cast<std::size_t>(next_targets(objective)));
+  weights.push_back(ramps_at(objective.prefix_weight, progress, steps).front());
+  return weights;
+}
+
 }  // namespace tg

@@ -53,6 +53,14 @@ RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapse
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress);
 // Returns every batch shape of the run, the first step's first.
 std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size);
+// Returns the most next tokens that MTP_WEIGHTS weighs in a stage.
+std::int64_t next_targets(const ObjectiveConfig& objective);
+// Returns whether the loss has other targets than the next token with weight 1.
+bool weighs_targets(const ObjectiveConfig& objective);
+// Returns the weights of next_targets() tokens and then of the prefix token (PREFIX_WEIGHT) in the
+// loss of the step after `progress`; empty if weighs_targets() is false.
+std::vector<double> step_target_weights(const Settings& settings, const RunProgress& progress);
+
 // Returns whether GRAD_ACCUM_STEPS=auto: training and evaluations compute as many sequences at once
 // as fit in the GPU's memory, which is measured.
 bool measures_memory(const Settings& settings);

@@ -101,6 +101,14 @@ bool has_mtp_heads(const Settings& s) {
   return s.model.mtp_num_heads > 0;
 }
 
+bool has_prefix_targets(const Settings& s) {
+  return s.model.objective.prefix_weight != RampSchedule(Ramps{{0, 0}});
+}
+
+bool has_no_prefix_targets(const Settings& s) {
+  return !has_prefix_targets(s);
+}
+
 bool ties_embeddings(const Settings& s) {
   return s.model.tie_embeddings;
 }

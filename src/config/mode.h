@@ -34,6 +34,8 @@ bool has_lanes(const Settings& settings);
 bool has_no_skips(const Settings& settings);
 bool has_value_embedding(const Settings& settings);
 bool has_mtp_heads(const Settings& settings);
+bool has_prefix_targets(const Settings& settings);  // PREFIX_WEIGHT
+bool has_no_prefix_targets(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
 bool unties_embeddings(const Settings& settings);
 bool steps_heads(const Settings& settings);           // HEAD_LR has an effect

@@ -5,6 +5,7 @@
 
 #include "config/gates_config.h"
 #include "config/mode.h"
+#include "config/objective_config.h"
 #include "config/recurrence_config.h"
 #include "config/role.h"
 #include "config/types/auto.h"
@@ -28,7 +29,6 @@ struct ModelConfig {
   RopeYarn rope_yarn = RopeYarn::automatic;
   CountOrAuto rope_longest{.automatic = true};
   std::vector<std::int64_t> attention_window = {0};
-  double logit_softcap = 30;
   double qk_gain_init = 1.5;
   std::int64_t bigram_vocab_size = 2048;
   std::int64_t bigram_dim = 128;
@@ -45,6 +45,7 @@ struct ModelConfig {
   bool layer_scales = true;
   ResidMix resid_mix = ResidMix::vector;
   RecipeChoice recipe = RecipeChoice::automatic;
+  ObjectiveConfig objective;
   RecurrenceConfig recurrence;
   LanesConfig lanes;
   GatesConfig gates;
@@ -82,8 +83,6 @@ struct ModelConfig {
     line("attention_window", s.attention_window, within(0, most_tokens_in_row), role::fixed,
          "tokens that a query sees, its own included; 0: all before it. One number for all blocks, "
          "or one for each: 1024,1024,0,1024");
-    line("logit_softcap", s.logit_softcap, above(0), role::fixed,
-         "c in c tanh(z / c), which bounds the logits z");
     line("qk_gain_init", s.qk_gain_init, at_least(0), role::fixed,
          "initial gain of each query head; 0: no gain");
     line("bigram_vocab_size", s.bigram_vocab_size, within(0, 1 << 30), role::fixed,
@@ -127,6 +126,7 @@ struct ModelConfig {
          "warm-up and quirks are its script's. auto: speedrun with VALUE_RESIDUAL=blend, "
          "last_record with MUON_COEFFICIENTS=polar_express, else record, and the program's "
          "defaults stay");
+    ObjectiveConfig::visit(s.objective, line);
     RecurrenceConfig::visit(s.recurrence, line);
     LanesConfig::visit(s.lanes, line);
     GatesConfig::visit(s.gates, line);

@@ -50,9 +50,11 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
     } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
       json["settings"][key] =
           value.automatic ? nlohmann::json("auto") : nlohmann::json(value.number);
-    } else if constexpr (std::is_same_v<T, CountSchedule>) {
+    } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
       json["settings"][key] =
           value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));
+    } else if constexpr (std::is_same_v<T, RampSchedule>) {
+      json["settings"][key] = value_text(value);
     } else {
       json["settings"][key] = value;
     }

@@ -5,8 +5,8 @@
 #include "config/mode.h"
 #include "config/role.h"
 #include "config/types/auto.h"
-#include "config/types/count_schedule.h"
 #include "config/types/limits.h"
+#include "config/types/schedule.h"
 
 namespace tg {
 

@@ -92,12 +92,15 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks,
 }
 
 void Fp8Weights::guess_head_scales(std::int64_t gemm, std::int64_t tokens, const Logits& logits) {
-  // Assumes logits near 0: weights e^−cap, gradients G of a quarter of that, a coefficient
-  // 4/(tokens·S), and input elements up to 8. Logits far from 0 saturate or underflow for one step.
-  // Beyond kMaxSoftcap the head is not computed in FP8.
-  const double weight = std::exp(-std::min(logits.softcap, cuda::kMaxSoftcap));
+  // Assumes logits near 0: weights e^−cap without a shift, gradients G of at most a quarter of
+  // that, a coefficient 4/(tokens·S), and input elements up to 8. Logits far from 0 saturate or
+  // underflow for one step. Beyond kMaxSoftcap the head is not computed in FP8.
+  const auto& [cap, shift, temperature] = logits.softcap;
+  const double at_zero = std::tanh(shift / temperature);
+  const double weight = std::exp(std::min(cap, cuda::kMaxSoftcap) * (at_zero - 1));
   const double sum = weight * static_cast<double>(logits.columns);
-  scales_.set_head(gemm, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));
+  scales_.set_head(gemm, weight / 4,
+                   8 * 4 * logits.softcap.gain() / (static_cast<double>(tokens) * sum));
 }
 
 void Fp8Weights::add_head(std::int64_t gemm) {

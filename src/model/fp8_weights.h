@@ -35,7 +35,7 @@ class Fp8Weights {
   // Size and softcap of the head's logits.
   struct Logits {
     std::int64_t columns;
-    double softcap;
+    Softcap softcap;
   };
 
   Fp8Weights() = default;

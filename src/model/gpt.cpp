@@ -67,7 +67,7 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
     const auto loss = linear_cross_entropy(states_btd.narrow(1, 0, length).flatten(0, 1),
                                            heads[static_cast<std::size_t>(k)],
                                            targets_bt.narrow(1, k + 1, length).flatten(),
-                                           {.cap = plan_.head.softcap,
+                                           {.softcap = plan_.head.softcap,
                                             .scale = mode.scale * weight,
                                             .vocab = plan_.shape.vocab,
                                             .grad_scale = mode.grad_scale});
@@ -81,13 +81,15 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
   auto states = backbone_.final_states(inputs_bt, pass(), {.fp8 = mode.fp8, .documents = documents},
                                        mode.context);
   if (mode.lead > 0) states = states.rows().slice(1, mode.lead).contiguous();
-  auto loss = linear_cross_entropy(states.flat(), backbone_.head(sizes_.vocab, mode.fp8),
-                                   targets_bt.slice(1, mode.lead).flatten(),
-                                   {.cap = plan_.head.softcap,
+  assert(mode.lead == 0 || (!mode.auxiliary_losses && !mode.further));
+  const auto targets = mode.further ? with_further_targets(targets_bt, *mode.further)
+                                    : LossTargets(targets_bt.slice(1, mode.lead).flatten());
+  auto loss = linear_cross_entropy(states.flat(), backbone_.head(sizes_.vocab, mode.fp8), targets,
+                                   {.softcap = plan_.head.softcap,
                                     .scale = mode.scale,
                                     .vocab = plan_.shape.vocab,
-                                    .grad_scale = mode.grad_scale});
-  assert(mode.lead == 0 || !mode.auxiliary_losses);
+                                    .grad_scale = mode.grad_scale,
+                                    .mean_nll = mode.mean_nll});
   if (mode.auxiliary_losses && !plan_.head.multi_token.empty() &&
       plan_.head.multi_token_weight > 0) {
     loss = loss + multi_token_loss(states.rows(), targets_bt, mode);
@@ -125,8 +127,10 @@ at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& ta
 }
 
 at::Tensor Gpt::softcapped(const at::Tensor& logits) const {
-  const auto z = logits.narrow(-1, 0, plan_.shape.vocab).to(at::kFloat);
-  return plan_.head.softcap * (z / plan_.head.softcap).tanh();
+  const auto& softcap = plan_.head.softcap;
+  auto z = logits.narrow(-1, 0, plan_.shape.vocab).to(at::kFloat);
+  if (softcap.shift != 0) z = z + softcap.shift;
+  return softcap.cap * (z / softcap.temperature).tanh();
 }
 
 at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,

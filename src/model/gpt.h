@@ -15,6 +15,7 @@
 #include "model/parameters.h"
 #include "model/plan.h"
 #include "model/weights.h"
+#include "ops/loss/loss_targets.h"
 
 namespace tg {
 
@@ -26,6 +27,9 @@ struct ForwardMode {
   std::int64_t context = 0;  // of RoPE; see token_losses()
   // Multiplies gradients only (loss scaling): [] fp32 on the device; undefined: 1.
   at::Tensor grad_scale{};
+  // Targets of the head beside the next token; nullopt: none.
+  std::optional<FurtherTargets> further{};
+  at::Tensor mean_nll{};  // with `further`: see CrossEntropyOptions
 };
 
 class Gpt {
@@ -74,8 +78,9 @@ class Gpt {
   // "norm:cuda qkv:hopper …".
   std::string kernels(std::int64_t batch, std::int64_t tokens, std::int64_t context) const;
 
-  // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
-  // `documents`: documents of the inputs; attention does not cross them.
+  // Mean loss in nats over all B·T positions, of the next token alone the cross-entropy; inputs and
+  // targets [B, T] int64 → [] fp32. `documents`: documents of the inputs; attention does not cross
+  // them.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   const ForwardMode& mode, const std::optional<Documents>& documents = {}) const;
   // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]

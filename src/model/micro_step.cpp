@@ -12,17 +12,22 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
                  const auto tokens = static_cast<double>(batch_.inputs.numel() * parts_);
                  const double unit = model.plan().head.sums_over_tokens ? tokens : 1;
                  part_mode.scale *= unit;
+                 part_mode.mean_nll = loss_;
                  autograd_loss_ =
                      model.loss(batch_.inputs, batch_.targets, part_mode, documents_of(batch_));
                  const auto loss = autograd_loss_.detach();
-                 if (!loss_.defined()) loss_ = at::empty_like(loss);
-                 loss_.copy_(unit == 1 ? loss : loss / unit);
+                 auto& total = mode.further ? objective_ : loss_;
+                 if (!total.defined()) total = at::empty_like(loss);
+                 total.copy_(unit == 1 ? loss : loss / unit);
+                 if (mode.further && unit != 1) loss_.div_(unit);
                },
                [this] {
                  autograd_loss_.backward();
                  autograd_loss_.reset();
                }},
-              device, graphs) {}
+              device, graphs) {
+  if (mode.further) loss_ = at::empty({}, at::TensorOptions(device).dtype(at::kFloat));
+}
 
 void MicroStep::set_parts(std::int64_t parts) {
   invalidate();

@@ -28,9 +28,13 @@ class MicroStep {
   void set_parts(std::int64_t parts);
   std::int64_t parts() const { return parts_; }
 
-  // Returns the chunk's contribution to the mean loss, times mode.scale, [] fp32, valid until the
-  // next forward pass. All batches must have one address and one shape.
+  // Returns the chunk's contribution to the mean cross-entropy of the next tokens, times
+  // mode.scale,
+  // [] fp32, valid until the next forward pass. All batches must have one address and one shape.
   at::Tensor forward(const DeviceBatch& batch, std::int64_t part = 0);
+  // With mode.further the chunk's contribution to the loss that backward() differentiates, in
+  // forward()'s unit; else undefined.
+  const at::Tensor& objective() const { return objective_; }
   void backward() { passes_.run(1); }
   // Selects a captured form of the model's computation; see CapturedGraph.
   void select(std::int64_t form) { passes_.select(form); }
@@ -46,7 +50,7 @@ class MicroStep {
   DeviceBatch batch_;  // input of the passes: the batch, or a copy of one chunk
   at::Tensor
       autograd_loss_;  // the forward pass's loss with its autograd graph, until the backward pass
-  at::Tensor loss_;    // detached loss, at a fixed address
+  at::Tensor loss_, objective_;  // detached, at fixed addresses
 };
 
 }  // namespace tg

@@ -13,6 +13,7 @@
 #include "model/declarations.h"
 #include "model/padding.h"
 #include "model/parameters.h"
+#include "ops/loss/softcap.h"
 
 namespace tg {
 
@@ -149,10 +150,10 @@ struct Stage {
 // The lane, or mean of both lanes, that is normed for the head.
 enum class FinalLane { mean, first, second };
 
-// Without a weight the head is tied to the token table. Logits z are softcapped: c·tanh(z / c).
+// Without a weight the head is tied to the token table.
 struct HeadPlan {
   ParameterId weight;
-  double softcap = 0;  // c
+  Softcap softcap = 30;  // of the logits
   // Heads that predict further tokens, and the weight of their mean loss.
   std::vector<ParameterId> multi_token{};
   double multi_token_weight = 0;

@@ -89,13 +89,13 @@ Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& 
 }
 
 Weight WeightCopies::make_tied_head(const at::Tensor& table, const ComputeSizes& sizes,
-                                    double logit_softcap) {
+                                    const Softcap& softcap) {
   if (!table.requires_grad()) return {};
   const std::vector<std::int64_t> shape{sizes.vocab, sizes.dim};
   const bool is_table = table.sizes() == shape && table.scalar_type() == numerics_.compute;
   const auto value = is_table ? table.detach()
                               : at::zeros(shape, table.detach().options().dtype(numerics_.compute));
-  if (!supports_fused_head(value, logit_softcap)) return {};
+  if (!supports_fused_head(value, softcap)) return {};
   const auto source = source_of(table);
   const auto gradient = at::zeros(shape, value.options().dtype(at::kFloat));
   gradient_buffers_.push_back(gradient);

@@ -73,7 +73,7 @@ class WeightCopies {
                  Kind kind, const RowScales& scales = {});
   Weight make_qkv(const Plan& plan, const ParameterTable& table, const ComputeSizes& sizes);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
-  Weight make_tied_head(const at::Tensor& table, const ComputeSizes& sizes, double logit_softcap);
+  Weight make_tied_head(const at::Tensor& table, const ComputeSizes& sizes, const Softcap& softcap);
   at::Tensor fake_quantized(const at::Tensor& parameter, Kind kind) const;
 
   const Numerics numerics_;

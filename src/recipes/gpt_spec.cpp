@@ -197,7 +197,7 @@ class GptSpec {
       plan_.head.weight =
           declare_.head(kHead, shape, recipe_.forgets_untied_head ? update : Update::head,
                         /*exported=*/true);
-    plan_.head.softcap = config_.logit_softcap;
+    plan_.head.softcap = softcap_of(config_.objective);
     plan_.head.multi_token_weight = config_.mtp_loss_weight;
     plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {

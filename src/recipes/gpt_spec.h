@@ -21,6 +21,11 @@ struct GptRecipe {
   bool forgets_untied_head = false;
 };
 
+inline Softcap softcap_of(const ObjectiveConfig& objective) {
+  return {objective.logit_softcap, objective.logit_softcap_shift,
+          objective.logit_softcap_temperature};
+}
+
 ModelSpec gpt_spec(const Settings& settings, const GptRecipe& recipe);
 
 // Appends a head gate's draws: of the weight of a Linear, or of a weight with a random Initial.

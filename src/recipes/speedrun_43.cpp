@@ -45,7 +45,7 @@ void set_defaults(Settings& s) {
   model.ln_scale = model.ve_enabled = false;
   model.layer_scales = false;
   model.resid_mix = ResidMix::scalar;
-  model.logit_softcap = 15;  // 30·σ(z/7.5) is 15 + 15·tanh(z/15)
+  model.objective.logit_softcap = 15;  // 30·σ(z/7.5) is 15 + 15·tanh(z/15)
   model.gates.smear = SmearKind::gated;
   model.gates.head_gate = HeadGateKind::sparse;
   model.windows = {.window_block = 128,
@@ -106,7 +106,7 @@ void require_topology(const ModelConfig& config) {
   // clang-format off
   static const std::vector<std::string> free = {
       "VOCAB_SIZE", "NUM_HEADS", "NUM_KV_HEADS", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE",
-      "LOGIT_SOFTCAP", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "SPARSE_ATTN_GATE_SCALE",
+      "LOGIT_SOFTCAP", "LOGIT_SOFTCAP_SHIFT", "LOGIT_SOFTCAP_TEMPERATURE", "MTP_WEIGHTS", "PREFIX_WEIGHT", "PREFIX_TABLE", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "SPARSE_ATTN_GATE_SCALE",
       "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW", "WINDOW_YARN",
       "ATTENTION_SCALE",
       // Have no effect with NUM_LOOPS=0, which is required.

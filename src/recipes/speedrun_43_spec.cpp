@@ -44,7 +44,7 @@ class Builder {
     blocks();
     plan_.head = {.weight = declare_.head(kHead, {config_.vocab_size, dim_}, kHeadUpdate,
                                           /*exported=*/true),
-                  .softcap = config_.logit_softcap,
+                  .softcap = softcap_of(config_.objective),
                   .sums_over_tokens = true};
     flow_.backout = declare_.control("backout_lambda", {}, constant(0.5), kScalars);
     plan_.flow = flow(flow_);

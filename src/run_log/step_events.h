@@ -32,6 +32,7 @@ struct StepEnded {
   std::int64_t seq_len = 0;
   double flops_per_token = 0;          // training FLOP per token at seq_len
   std::optional<double> loss_scale{};  // in fp16 only
+  std::optional<double> objective{};   // mean loss with MTP_WEIGHTS or PREFIX_WEIGHT
   // Offset in the token stream: tokens that all ranks together have used or skipped; absent in the
   // strided order.
   std::optional<std::int64_t> token_offset;
@@ -42,7 +43,10 @@ struct StepEnded {
   template <class V>
   void visit(V&& v) const {
     v("step", step, required(Unit::steps), "");
-    v("train_loss", loss, required(Unit::nats), "mean over all micro-batches and ranks");
+    v("train_loss", loss, required(Unit::nats),
+      "mean cross-entropy of the next tokens over all micro-batches and ranks");
+    v("objective", objective, Unit::nats,
+      "the loss with all weighted targets; absent without MTP_WEIGHTS or PREFIX_WEIGHT");
     v("train_time_ms", elapsed_ms, required(Unit::ms), "so far; validation excluded");
     v("lr_scale", lr_scale, required(), "what the schedule multiplies the learning rates by");
     v("grad_norm", grad_norm, Unit::none,

@@ -8,8 +8,10 @@
 
 #include "config/attention_context.h"
 #include "config/derived.h"
+#include "config/mode.h"
 #include "config/types/text.h"
 #include "data/prefetch.h"
+#include "data/prefix_table.h"
 #include "data/training_order.h"
 #include "model_io/stored_record.h"
 #include "ops/loss/linear_cross_entropy.h"
@@ -85,6 +87,16 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
   return make_source(std::move(order), layout, ahead, token_allocator(device));
 }
 
+std::optional<FurtherTargets> further_targets(const Settings& settings, at::Device device) {
+  const auto& objective = settings.model.objective;
+  if (!weighs_targets(objective)) return {};
+  const auto fp32 = at::TensorOptions(device).dtype(at::kFloat);
+  FurtherTargets further{.weights = at::zeros({next_targets(objective) + 1}, fp32), .prefixes = {}};
+  if (mode::has_prefix_targets(settings))
+    further.prefixes = at::tensor(prefix_table(settings), at::kLong).to(device);
+  return further;
+}
+
 }  // namespace
 
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
@@ -144,7 +156,7 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
              machine.device, &spans),
       step(weights.model, optimizer, feeder, phases, communicator,
            micro_batches(settings, communicator.world_size()), machine.device,
-           settings.runtime.graphs) {}
+           settings.runtime.graphs, further_targets(settings, machine.device)) {}
 
 std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding) {
   const auto shape = model_shape(model);
@@ -176,7 +188,7 @@ std::optional<std::string> fp8_head_notice(const Settings& settings, const Machi
       "and LOGIT_SOFTCAP up to {}, found {} and {}",
       value_text(settings.runtime.fp8), kMinFusedColumns, cuda::kFp8Chunk, cuda::kMaxSoftcap,
       compute_sizes(model_shape(settings.model), machine.padding).vocab,
-      settings.model.logit_softcap);
+      settings.model.objective.logit_softcap);
 }
 
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,

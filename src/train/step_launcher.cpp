@@ -19,7 +19,7 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(run_.communicator, run_.machine.device));
   parts.phases.begin_step(parts.feeder);
-  const auto metrics = run_step(step, lr_scale);
+  const auto metrics = run_step(step, elapsed_ms, lr_scale);
   const bool swa_started = update_average(step + 1, lr_scale);
   const auto before = launched_ ? launched_->tokens : state.tokens;
   const auto tokens = before + tokens_of_step(decided.shape);
@@ -70,7 +70,7 @@ void StepLauncher::begin_stage(std::int64_t step, double elapsed_ms, std::int64_
                                 run_.stage_facts(stage), log_name});
 }
 
-at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
+at::Tensor StepLauncher::run_step(std::int64_t step, double elapsed_ms, double lr_scale) {
   const auto& optim = run_.settings.optim;
   return run_.parts.step.run({.lr_scale = lr_scale,
                               .momentum = muon_momentum(optim, step, run_.settings.run.iterations),
@@ -78,6 +78,8 @@ at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,
                               .updates_all = updates_all(optim, step),
+                              .target_weights = step_target_weights(
+                                  run_.settings, run_progress(run_.settings.run, step, elapsed_ms)),
                               .stage = run_.state.stage,
                               .state_copied = &run_.checkpoints.state_copied()});
 }

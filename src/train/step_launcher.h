@@ -35,7 +35,7 @@ class StepLauncher {
 
  private:
   void apply(std::int64_t step, double elapsed_ms, double lr_scale, const Decisions& decided);
-  at::Tensor run_step(std::int64_t step, double lr_scale);
+  at::Tensor run_step(std::int64_t step, double elapsed_ms, double lr_scale);
   bool update_average(std::int64_t steps_done, double lr_scale);
   std::int64_t tokens_of_step(const BatchShape& shape) const;
 

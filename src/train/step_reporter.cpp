@@ -60,6 +60,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
                 .flops_per_token = training_flops_per_token(
                     plan, plan.pass(launched.stage), attention_context(settings, launched.seq_len)),
                 .loss_scale = metrics.loss_scale,
+                .objective = metrics.objective,
                 .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
                 .pass = pass});
   const double waited = run_.parts.feeder.waited_ms() - waited_before_ms_;

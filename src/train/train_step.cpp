@@ -14,29 +14,32 @@ StepMetrics StepMetrics::from_tensor(const at::Tensor& metrics) {
           .skipped = values[2] != 0,
           .clock_ms = values[3],
           .stop = values[4] != 0,
-          .loss_scale = values[5] != 0 ? std::optional<double>(values[5]) : std::nullopt};
+          .loss_scale = values[5] != 0 ? std::optional<double>(values[5]) : std::nullopt,
+          .objective = metrics.numel() > 6 ? std::optional<double>(values[6]) : std::nullopt};
 }
 
 TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
                      Communicator& communicator, std::int64_t micro_batches, at::Device device,
-                     bool graphs)
+                     bool graphs, std::optional<FurtherTargets> further)
     : model_(model),
       optimizer_(optimizer),
       feed_(feed),
       phases_(phases),
       communicator_(communicator),
       micro_batches_(micro_batches),
+      further_(std::move(further)),
       micro_step_(model,
                   {.auxiliary_losses = true,
                    .fp8 = true,
                    .scale = 1.0 / static_cast<double>(micro_batches),
-                   .grad_scale = optimizer.grad_scale()},
+                   .grad_scale = optimizer.grad_scale(),
+                   .further = further_},
                   device, graphs),
       once_a_step_("the update",
                    {[this] { begin_step(); }, [this] { reduce_gradients(); },
                     [this] { clip_gradients(); }, [this] { update_weights(); }},
                    device, graphs && communicator.world_size() == 1),
-      reduced_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
+      reduced_(at::zeros({further_ ? 4 : 3}, at::TensorOptions(device).dtype(at::kFloat))),
       lr_scale_(at::zeros({}, reduced_.options())),
       momentum_(at::zeros({}, reduced_.options())),
       norm_(at::zeros({}, reduced_.options())),
@@ -56,7 +59,8 @@ void TrainStep::reduce_gradients() {
 
 void TrainStep::clip_gradients() {
   norm_.copy_(optimizer_.clip(clip_norm_));
-  skip_.copy_((reduced_[0] + norm_).isfinite().logical_not());
+  const auto loss = further_ ? reduced_[3] : reduced_[0];
+  skip_.copy_((loss + norm_).isfinite().logical_not());
 }
 
 void TrainStep::update_weights() {
@@ -157,6 +161,8 @@ void TrainStep::set(const StepSchedule& plan) {
   reduced_.zero_();
   lr_scale_.fill_(plan.lr_scale);
   momentum_.fill_(plan.momentum);
+  for (std::size_t k = 0; k < plan.target_weights.size(); ++k)
+    further_->weights[static_cast<std::int64_t>(k)].fill_(plan.target_weights[k]);
 }
 
 void TrainStep::cast_weights() {
@@ -174,6 +180,7 @@ DeviceBatch TrainStep::next_batch() {
 void TrainStep::forward(const DeviceBatch& batch, std::int64_t part) {
   const auto phase = phases_.enter(Phase::forward, batch.batch_index);
   reduced_[0] += micro_step_.forward(batch, part);
+  if (further_) reduced_[3] += micro_step_.objective();
 }
 
 void TrainStep::backward() {
@@ -195,8 +202,11 @@ at::Tensor TrainStep::clip() {
   run_phase(Phase::grad_clip, [&] {
     once_a_step_.run(clip_part);
     const auto scale = optimizer_.loss_scale();
-    metrics = at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2],
-                         scale.defined() ? scale : at::zeros_like(skip_)});
+    std::vector<at::Tensor> values{reduced_[0], norm_,
+                                   skip_,       reduced_[1],
+                                   reduced_[2], scale.defined() ? scale : at::zeros_like(skip_)};
+    if (further_) values.push_back(reduced_[3]);
+    metrics = at::stack(values);
   });
   return metrics;
 }

@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "data/feeder.h"
 #include "model/gpt.h"
@@ -19,20 +20,23 @@ struct StepSchedule {
   double clock_ms = 0.0;   // rank 0's is broadcast with the metrics
   bool fake_quant = false;
   bool updates_all = true;  // also update rows with Update::every > 1
-  std::int64_t stage = 0;   // see Decisions
+  // FurtherTargets::weights; empty if the step was constructed without further targets.
+  std::vector<double> target_weights{};
+  std::int64_t stage = 0;  // see Decisions
   // Event before which weights and optimizer state must not change.
   const c10::Event* state_copied = nullptr;
 };
 
 // Metrics of one step, equal on all ranks.
 struct StepMetrics {
-  double loss = 0;       // mean over all micro-batches
+  double loss = 0;       // mean cross-entropy of the next tokens over all micro-batches
   double grad_norm = 0;  // global, before clipping
   bool skipped = false;  // loss or gradient is not finite: weights and optimizer state unchanged
   double clock_ms = 0;   // rank 0's StepSchedule::clock_ms
   bool stop = false;     // whether a rank was told to stop before its gradients were reduced
   // Used for the step's gradients; nullopt without loss scaling.
   std::optional<double> loss_scale{};
+  std::optional<double> objective{};  // mean loss; nullopt without further targets
 
   // Converts the result of run(), copied to the CPU.
   static StepMetrics from_tensor(const at::Tensor& metrics);
@@ -46,9 +50,10 @@ class TrainStep {
   // captured, so that each has a timeout and an entry in the flight recorder: with several ranks,
   // the update's kernels are launched one by one while the GPU is busy with the passes.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
+            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs,
+            std::optional<FurtherTargets> further = {});
 
-  // Returns the data of StepMetrics, [6] fp32 on the device.
+  // Returns the data of StepMetrics, [6] fp32 on the device, [7] with further targets.
   at::Tensor run(const StepSchedule& plan);
 
   // Captures of the passes and of the update, see CapturedGraph.
@@ -96,13 +101,16 @@ class TrainStep {
   PhaseRecorder& phases_;
   Communicator& communicator_;
   std::int64_t micro_batches_;
+  std::optional<FurtherTargets> further_;
   MicroStep micro_step_;
   BatchShape shape_;                          // shape that micro_step_ is set up for
   std::map<BatchShape, std::int64_t> parts_;  // 1 for shapes that are not listed
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
-  at::Tensor reduced_;  // [3] fp32: mean loss, rank 0's clock_ms, number of ranks told to stop
+  // [3] fp32: mean loss, rank 0's clock_ms, number of ranks told to stop; with further targets [4],
+  // also the mean objective.
+  at::Tensor reduced_;
   at::Tensor lr_scale_, momentum_, norm_, skip_;  // [] fp32
 };
 

@@ -58,7 +58,7 @@ void gemm_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("linear_cross_entropy",
             fused ? own_gemms(3 * head_flops, 0) : own_gemms(head_flops, 2 * head_flops),
             {make({b * t, r.dim}), make.ids({b * t}, r.vocab)}, [&](const auto& in) {
-              return Tensors{linear_cross_entropy(in[0], head, in[1], {.cap = 30})};
+              return Tensors{linear_cross_entropy(in[0], head, in[1], {.softcap = 30})};
             });
 
   const auto qkv_dim = (r.heads + 2 * r.kv_heads) * hd;
@@ -101,13 +101,13 @@ void head_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int
       timer.row(fmt::format("{} x {}, {}", columns, dim, form), cost, inputs, run);
     };
     row("fused", gemms(3 * flops, 0), [&](const auto& in) {
-      return Tensors{linear_cross_entropy(in[0], in_bf16, in[1], {.cap = 30})};
+      return Tensors{linear_cross_entropy(in[0], in_bf16, in[1], {.softcap = 30})};
     });
     row("fused, FP8", gemms(3 * flops, 0), [&](const auto& in) {
-      return Tensors{linear_cross_entropy({in[0], rounded}, head, in[1], {.cap = 30})};
+      return Tensors{linear_cross_entropy({in[0], rounded}, head, in[1], {.softcap = 30})};
     });
     row("unfused", gemms(flops, 2 * flops), [&](const auto& in) {
-      return Tensors{softcap_cross_entropy(linear(in[0], in_bf16), in[1], 30)};
+      return Tensors{softcap_cross_entropy(linear(in[0], in_bf16), in[1], {30})};
     });
   }
 }

@@ -170,7 +170,7 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   // The forward pass also computes the gradient: nothing is left for backward.
   timer.row("softcap_cross_entropy", bytes(2 * z, 0),
             {make({b * t, r.vocab}), make.ids({b * t}, r.vocab)},
-            [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], 30)}; });
+            [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], {30})}; });
   // Operations that the references above consist of.
   timer.row("rms_norm", bytes(2 * x, 3 * x), {features(r.dim)},
             [](const auto& in) { return Tensors{rms_norm(in[0])}; });

@@ -50,7 +50,7 @@ ModelConfig random_config(Dice& dice, bool wide) {
   c.tie_embeddings = dice.coin();
   c.rope_base = dice.one_of({100.0, 1e4});
   c.rope_dims = dice.coin() ? 0 : 2 * dice.between(2, head / 2);
-  c.logit_softcap = dice.one_of({8.0, 30.0});
+  c.objective.logit_softcap = dice.one_of({8.0, 30.0});
   c.qk_gain_init = dice.one_of({0.0, 1.5, 5.0});
   c.bigram_vocab_size = dice.coin() ? 0 : dice.between(2, 40);
   c.bigram_dim = dice.one_of<std::int64_t>({c.model_dim, dice.between(1, 20), 72});

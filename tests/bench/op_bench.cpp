@@ -1,10 +1,10 @@
 // usage: op_bench [record] [speedrun_124m] [heads]
 //
 // Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
-// and heads of 8,192 columns, in bf16: milliseconds forward and backward, GB/s or TFLOP/s, as a
-// fraction of what a copy, a GEMM and attention reach on this machine, and the time of the
-// reference (FUSED=0). On a CPU the shapes are tiny and each runs once, as a test that every row
-// works.
+// and heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, in bf16: milliseconds
+// forward and backward, GB/s or TFLOP/s, as a fraction of what a copy, a GEMM and attention reach
+// on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are tiny and each
+// runs once, as a test that every row works.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,6 +34,20 @@ Recipe tiny(Recipe r) {
 }
 
 constexpr std::string_view kHeads = "heads";
+
+// The head and its loss: [tokens, dim] x [columns, dim].
+void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t columns) {
+  fmt::print("\n{}, of {} tokens and {} columns\n", kHeads, tokens, columns);
+  {
+    const at::NoGradGuard no_grad;
+    const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
+    timer.measure_ceilings({plain({tokens, 512})},
+                           {{plain({tokens, 512}), plain({columns, 512})},
+                            {plain({tokens, 768}), plain({columns, 768})}},
+                           {1, 64, 8, 64});
+  }
+  head_rows(timer, make, tokens, columns);
+}
 
 void run(int argc, char** argv) {
   const std::vector<std::string_view> names(argv + 1, argv + argc);
@@ -67,17 +81,9 @@ void run(int argc, char** argv) {
     muon_rows(timer, recipe, make);
   }
   if (!names.empty() && std::find(names.begin(), names.end(), kHeads) == names.end()) return;
-  const std::int64_t tokens = device.is_cuda() ? 65536 : 16, columns = device.is_cuda() ? 8192 : 64;
-  fmt::print("\n{}, of {} tokens\n", kHeads, tokens);
-  {
-    const at::NoGradGuard no_grad;
-    const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
-    timer.measure_ceilings({plain({tokens, 512})},
-                           {{plain({tokens, 512}), plain({columns, 512})},
-                            {plain({tokens, 768}), plain({columns, 768})}},
-                           {1, 64, 8, 64});
-  }
-  head_rows(timer, make, tokens, columns);
+  if (!device.is_cuda()) return heads(timer, make, 16, 64);
+  heads(timer, make, 65536, 8192);
+  for (const std::int64_t columns : {128256, 151936}) heads(timer, make, 16384, columns);
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ TEST(FixedSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto settings = settings_of({"MTP_NUM_HEADS=1", "ROPE_LONGEST=2048"});
   const auto fixed = fixed_settings(settings, 1);
   const std::set<std::string> free = {"lr_trace",
+                                      "prefix_table",
                                       "muon_beta2",
                                       "muon_momentum_cooldown_steps",
                                       "embed_lr",

@@ -47,7 +47,7 @@ inline ModelConfig tiny_record() {
   c.mlp_mult = 1.5;
   c.rope_base = 100;
   c.rope_dims = 4;
-  c.logit_softcap = 8;
+  c.objective.logit_softcap = 8;
   c.bigram_vocab_size = 30;
   c.bigram_dim = 10;
   c.xsa_last_n = 2;

@@ -243,7 +243,7 @@ TEST_F(Fp8GptGpu, GradientsAreNearThoseOfBf16AndTheSameBitsWithRecompute) {
 TEST_F(Fp8GptGpu, AHeadThatIsNotInFp8LeavesNoTrace) {
   auto small = untied(/*vocab=*/1024, /*layers=*/2, /*length=*/40), wide_cap = small, tied = small;
   wide_cap.config.vocab_size = 8192;
-  wide_cap.config.logit_softcap = 40;
+  wide_cap.config.objective.logit_softcap = 40;
   tied.config.tie_embeddings = true;
   small.name = "small", wide_cap.name = "wide_cap", tied.name = "tied";
   for (const auto& shape : {small, wide_cap, tied}) {

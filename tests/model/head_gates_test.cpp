@@ -52,7 +52,7 @@ class Formula {
       x = middle + feed_forward(i, rms_norm(middle) * scale);
     }
     const auto logits = at::matmul(rms_norm(x), tokens.t()).flatten(0, 1);
-    return softcap_cross_entropy(logits, targets.flatten(), config_.logit_softcap);
+    return softcap_cross_entropy(logits, targets.flatten(), {config_.objective.logit_softcap});
   }
 
  private:

@@ -72,7 +72,7 @@ class Formula {
     const auto states = rms_norm(out);
     const auto logits =
         adapted("lm_head_lora", states, at::matmul(states, tokens.t())).flatten(0, 1);
-    return softcap_cross_entropy(logits, targets.flatten(), config_.logit_softcap);
+    return softcap_cross_entropy(logits, targets.flatten(), {config_.objective.logit_softcap});
   }
 
  private:

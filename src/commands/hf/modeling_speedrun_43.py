@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm
+from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm, softcapped
 
 BLOCKS = range(1, 12)  # numbered as in the record's script, whose block 0 is empty
 ATTENDING = [i for i in BLOCKS if i != 7]
@@ -177,7 +177,7 @@ class TrainGpt(nn.Module):
 
     def forward(self, ids, cache=None, mask=None):
         z = self.lm_head(self.final_states(ids, Places(ids, mask, self.config), cache)).float()
-        return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
+        return softcapped(z, self.config)
 
 
 class TrainGptConfig(Config):

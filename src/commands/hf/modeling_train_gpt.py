@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm
+from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm, softcapped
 
 
 def rope(x, bases, dims, positions):
@@ -346,7 +346,7 @@ class TrainGpt(nn.Module):
     def forward(self, ids, cache=None, mask=None):
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
         z = F.linear(self.final_states(ids, Places(ids, mask, self.config), cache), head).float()
-        return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
+        return softcapped(z, self.config)
 
 
 class TrainGptConfig(Config):

@@ -14,6 +14,11 @@ def rms_norm(x):
     return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
 
 
+def softcapped(z, config):
+    cap = config.logit_softcap
+    return cap * torch.tanh((z + config.logit_softcap_shift) / (config.logit_softcap_temperature or cap))
+
+
 class Mlp(nn.Module):
     def __init__(self, config):
         super().__init__()

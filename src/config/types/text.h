@@ -12,10 +12,10 @@
 
 #include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/count_schedule.h"
 #include "config/types/every.h"
 #include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
+#include "config/types/schedule.h"
 
 namespace tg {
 
@@ -32,6 +32,8 @@ std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
 std::string value_text(const NumberOrAuto& value);
 std::string value_text(const CountSchedule& value);
+std::string value_text(const NumberSchedule& value);
+std::string value_text(const RampSchedule& value);
 std::string value_text(const Fp8Parts& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
@@ -49,6 +51,8 @@ bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
 bool read_value(std::string_view text, NumberOrAuto& value);
 bool read_value(std::string_view text, CountSchedule& value);
+bool read_value(std::string_view text, NumberSchedule& value);
+bool read_value(std::string_view text, RampSchedule& value);
 bool read_value(std::string_view text, Fp8Parts& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
@@ -98,6 +102,15 @@ std::string expected_text(const Limit& limit) {
     return "an integer" + limit_text(limit) +
            ", or several, the others each with the share of the run (below 1) or the step from "
            "which it counts (1024,2048@0.5)";
+  } else if constexpr (std::is_same_v<T, NumberSchedule>) {
+    return "a number" + limit_text(limit) +
+           ", or several, the others each with the share of the run (below 1) or the step from "
+           "which it counts (1,1.5@0.5)";
+  } else if constexpr (std::is_same_v<T, RampSchedule>) {
+    return "numbers" + limit_text(limit) +
+           " with / between them, a:b for one that changes from a to b; or several such lists, the "
+           "others each with the share of the run (below 1) or the step from which it counts "
+           "(1/0.5:0,1@0.5)";
   } else if constexpr (std::is_same_v<T, Fp8Parts>) {
     return "0, 1, or some of mlp, qkv, out and head with commas between them";
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
@@ -123,9 +136,15 @@ bool is_allowed(const T& value, const Limit& limit) {
         value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
   } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
     return value.automatic || limit.allows(value.number);
-  } else if constexpr (std::is_same_v<T, CountSchedule>) {
-    return std::ranges::all_of(value.stages(), [&](const CountSchedule::Stage& stage) {
-      return limit.allows(static_cast<double>(stage.count));
+  } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
+    return std::ranges::all_of(value.stages(), [&](const auto& stage) {
+      return limit.allows(static_cast<double>(stage.value));
+    });
+  } else if constexpr (std::is_same_v<T, RampSchedule>) {
+    return std::ranges::all_of(value.stages(), [&](const auto& stage) {
+      return std::ranges::all_of(stage.value, [&](const Ramp& ramp) {
+        return limit.allows(ramp.from) && limit.allows(ramp.to);
+      });
     });
   } else {
     return true;

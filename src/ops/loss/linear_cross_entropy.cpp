@@ -25,16 +25,16 @@ constexpr std::int64_t kClusterRows = 256;  // rows of a cluster's tiles in the 
 // All tokens, or a chunk of them.
 struct Tokens {
   at::Tensor x, gemm_x, dx;  // [N, D]; gemm_x: the first GEMM's operand, x or its FP8 copy
-  at::Tensor targets;        // [N]
-  at::Tensor nll, inverse_sum, target_factor;  // [N] fp32
+  LossTargets targets;
+  at::Tensor loss, nll, inverse_sum;  // [N] fp32
+  at::Tensor target_factor;           // [N, K] fp32
 
   std::int64_t count() const { return x.size(0); }
   Tokens chunk(std::int64_t first, std::int64_t at_most) const {
-    const auto slice = [&](const at::Tensor& rows) {
-      return rows.narrow(0, first, std::min(at_most, count() - first));
-    };
-    return {slice(x),   slice(gemm_x),      slice(dx),           slice(targets),
-            slice(nll), slice(inverse_sum), slice(target_factor)};
+    const auto rows = std::min(at_most, count() - first);
+    const auto slice = [&](const at::Tensor& all) { return all.narrow(0, first, rows); };
+    return {slice(x),    slice(gemm_x), slice(dx),          targets.rows(first, rows),
+            slice(loss), slice(nll),    slice(inverse_sum), slice(target_factor)};
   }
 };
 
@@ -43,9 +43,9 @@ struct FusedHead {
   const Weight& weight;
   at::Tensor gemm_weight;
   cuda::Fp8Gemm gemm_scales;
-  double cap;
+  Softcap softcap;
   std::int64_t vocab;
-  cuda::NllGradient c;
+  cuda::RowGradient c;
   at::Tensor dw;  // [V, D] fp32, accumulated by run_chunk() and add_target_terms()
 
   cuda::LinearCrossEntropy make_problem(const Tokens& tokens) const {
@@ -53,10 +53,13 @@ struct FusedHead {
             .dim = static_cast<int>(tokens.x.size(1)),
             .width = static_cast<int>(weight.value.size(0)),
             .vocab = static_cast<int>(vocab),
-            .cap = static_cast<float>(cap),
+            .softcap = softcap,
             .x = const_data(tokens.x),
             .weight = const_data(weight.value),
-            .targets = tokens.targets.const_data_ptr<std::int64_t>(),
+            .target_count = static_cast<int>(tokens.targets.count()),
+            .targets = tokens.targets.ids.const_data_ptr<std::int64_t>(),
+            .weights = const_fp32_data(tokens.targets.weights),
+            .mass = const_fp32_data(tokens.targets.mass),
             .gemm_x = const_data(tokens.gemm_x),
             .gemm_weight = const_data(gemm_weight),
             .fp8 = gemm_scales,
@@ -83,7 +86,8 @@ struct FusedHead {
     problem.unnormalised = mutable_data(g);
     problem.transposed = mutable_data(transposed);
     if (fp8.defined()) problem.fp8.copy = fp8_copy(g, fp8.output_gradient);
-    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(tokens.nll),
+    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums),
+                               {mutable_fp32_data(tokens.loss), mutable_fp32_data(tokens.nll)},
                                stream);
 
     const auto x_scaled = at::empty_like(x);
@@ -106,28 +110,33 @@ struct FusedHead {
 
   void add_target_terms(const Tokens& tokens) const {
     const auto rows = at::empty_like(tokens.x);
-    cuda::scale_target_inputs(make_problem(tokens), c, mutable_data(rows),
-                              current_stream(tokens.x));
-    // An invalid target has a factor of 0, so clamping it is harmless.
-    accumulate_embedding_gradient(dw, rows, tokens.targets.clamp(0, vocab - 1));
+    const auto ids = tokens.targets.ids.view({tokens.count(), -1});
+    for (std::int64_t k = 0; k < ids.size(1); ++k) {
+      cuda::scale_target_inputs(make_problem(tokens), c, static_cast<int>(k), mutable_data(rows),
+                                current_stream(tokens.x));
+      // An invalid target has a factor of 0, so clamping it is harmless.
+      accumulate_embedding_gradient(dw, rows, ids.select(1, k).clamp(0, vocab - 1));
+    }
   }
 };
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
   // `in`: x and, if any, its FP8 copy.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
-                            const Weight& weight, const at::Tensor& targets,
+                            const Weight& weight, const LossTargets& targets,
                             const CrossEntropyOptions& options) {
     const auto count = x.size(0), width = weight.value.size(0);
     const auto fp32 = x.options().dtype(at::kFloat);
     const auto operands = gemm_operands(in, weight);
     const auto rows = at::empty({3, count}, fp32);
-    const Tokens tokens{x, operands.x, at::empty_like(x), targets, rows[0], rows[1], rows[2]};
+    const Tokens tokens{
+        x,       operands.x, at::empty_like(x), targets,
+        rows[0], rows[1],    rows[2],           at::empty({count, targets.count()}, fp32)};
     const FusedHead head{
         .weight = weight,
         .gemm_weight = operands.weight,
         .gemm_scales = operands.fp8,
-        .cap = options.cap,
+        .softcap = options.softcap,
         .vocab = options.vocab == 0 ? width : options.vocab,
         .c = {.host = static_cast<float>(options.scale / static_cast<double>(count)),
               .grad_scale = const_fp32_data(options.grad_scale)},
@@ -141,7 +150,8 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     data["dx"] = tokens.dx;
     data["dw"] = head.dw;
     data["weight_gradient"] = weight.gradient;
-    return tokens.nll.mean().mul_(options.scale);
+    if (options.mean_nll.defined()) options.mean_nll.copy_(tokens.nll.mean().mul_(options.scale));
+    return tokens.loss.mean().mul_(options.scale);
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
@@ -160,14 +170,14 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
 }  // namespace
 
-bool supports_fused_head(const at::Tensor& head_vd, double cap) {
+bool supports_fused_head(const at::Tensor& head_vd, const Softcap& softcap) {
   // fp16 lacks the range of e^(s−cap).
   return head_vd.scalar_type() == at::kBFloat16 && head_vd.size(0) >= kMinFusedColumns &&
-         cap <= cuda::kMaxSoftcap && supports_hopper_gemm(head_vd, head_vd);
+         softcap.cap <= cuda::kMaxSoftcap && supports_hopper_gemm(head_vd, head_vd);
 }
 
-bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
-  return supports_fused_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
+bool supports_fp8_head(const at::Tensor& head_vd, const Softcap& softcap) {
+  return supports_fused_head(head_vd, softcap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64_t chunk_bytes) {
@@ -179,26 +189,26 @@ std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64
   return ceil_div(ceil_div(rows, chunks), kClusterRows) * kClusterRows;
 }
 
-Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {
+Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight,
+                                   const Softcap& softcap) {
   const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
-                       supports_fused_head(weight.value, cap) &&
+                       supports_fused_head(weight.value, softcap) &&
                        supports_hopper_gemm(x, weight.value);
-  if (!in_gemm) return choose_softcap_cross_entropy(x, weight.value.size(0), cap);
+  if (!in_gemm) return choose_softcap_cross_entropy(x, weight.value.size(0), softcap);
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
 
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
-                                const at::Tensor& targets_n, const CrossEntropyOptions& options) {
+                                const LossTargets& targets, const CrossEntropyOptions& options) {
   const auto in = in_nd.materialized().contiguous();
   const auto& x_nd = in.tensor();
-  const auto kernel = choose_linear_cross_entropy(x_nd, weight, options.cap);
+  const auto kernel = choose_linear_cross_entropy(x_nd, weight, options.softcap);
   if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
     return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), in, weight,
-                                          targets_n.contiguous(), options);
+                                          targets.contiguous(), options);
   }
-  return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets_n,
-                               options.cap, options.scale, options.vocab, options.grad_scale);
+  return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets, options);
 }
 
 }  // namespace tg

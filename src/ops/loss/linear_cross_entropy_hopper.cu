@@ -22,12 +22,12 @@ constexpr int block_n_of(bool in_fp8) {
   return in_fp8 ? kBlockN<__nv_fp8_e4m3> : kBlockN<T>;
 }
 
-// Computes D = e^(s−cap)·(ds/dz)/4, with s the softcapped accumulators z, and partial_sums [tiles
-// along N, rows], the sums of e^(s−cap) over a tile's columns. D is 0 in columns from `vocab` on,
-// in rows beyond the last, and at each row's target: for a target with p close to 1, 1 − p would be
-// lost to cancellation. Each masked element adds e^(−2·cap) to its sum, which finish_rows_kernel()
-// subtracts. In FP8, both outputs are divided by D's scale, and D is in e5m2: the range of e^s
-// matters more than a mantissa bit.
+// Computes D = e^(s−cap)·(1 − tanh²)/4, with s the softcapped accumulators z, and partial_sums
+// [tiles along N, rows], the sums of e^(s−cap) over a tile's columns. D is 0 in columns from
+// `vocab` on, in rows beyond the last, and at each row's first target: for a target with p close to
+// 1, 1 − p would be lost to cancellation. Each masked element adds e^(−2·cap) to its sum, which
+// finish_rows_kernel() subtracts. In FP8, both outputs are divided by D's scale, and D is in e5m2:
+// the range of e^s matters more than a mantissa bit.
 template <typename TOperand>
 struct SoftmaxGradientEpilogue {
   static constexpr bool in_fp8 = sizeof(TOperand) == 1;
@@ -38,6 +38,7 @@ struct SoftmaxGradientEpilogue {
   Softcap softcap;
   int rows, vocab;
   const std::int64_t* targets;
+  int target_count;
   float* partial_sums;
   OperandScales scales{};
   Fp8Rows fp8_rows{};
@@ -68,7 +69,8 @@ struct SoftmaxGradientEpilogue {
           softcap(epilogue.tile_softcap()),
           output(epilogue.fp8_rows, tile.row, tile.column) {
       rows.for_each([&](int mma, int half, int row) {
-        const auto target = epilogue.targets[min(row, epilogue.rows - 1)];
+        const auto target =
+            epilogue.targets[std::int64_t{min(row, epilogue.rows - 1)} * epilogue.target_count];
         targets[mma][half] = static_cast<int>(target) - epilogue.vocab + valid;
       });
     }
@@ -129,12 +131,30 @@ __device__ float value_or_one(const float* factor) {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // rows per CTA
 
-// Adds a row's partial sums over `width` columns and its target's term, whose logit it recomputes
-// (from the 16-bit operands also in FP8).
+// x·W[target], by a warp.
+__device__ float target_logit(const LinearCrossEntropy& args, std::int64_t row,
+                              std::int64_t target) {
+  const T* const x = static_cast<const T*>(args.x) + row * args.dim;
+  const T* const w = static_cast<const T*>(args.weight) + target * args.dim;
+  float dot = 0;
+  for_packs(args.dim, [&](int i) {
+    const P a = load_pack(x + i), b = load_pack(w + i);
+#pragma unroll
+    for (int k = 0; k < P::size; ++k) dot += a[k] * b[k];
+  });
+  return warp_sum(dot);
+}
+
+__device__ bool is_token(const LinearCrossEntropy& args, std::int64_t target) {
+  return target >= 0 && target < args.vocab;
+}
+
+// Adds a row's partial sums over `width` columns and its first target's term, whose logit it
+// recomputes like the other targets' (from the 16-bit operands also in FP8).
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy args, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, int width,
-                       float* __restrict__ nll) {
+                       RowLosses losses) {
   const float scale = value_or_one(args.fp8.copy.scale);
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -147,31 +167,41 @@ __global__ void __launch_bounds__(kThreads)
   partial[warp][lane] = sum;
   __syncthreads();
   for (int r = warp; r < kFinishRows && first_row + r < args.rows; r += kWarps) {
-    const std::int64_t row = first_row + r, target = args.targets[row];
-    const bool is_token = target >= 0 && target < args.vocab;
-    const auto masked = static_cast<float>(width - args.vocab + is_token) * expf(-2 * softcap.cap);
+    const std::int64_t row = first_row + r, first = row * args.target_count;
+    const bool known = is_token(args, args.targets[first]);
+    const auto masked = static_cast<float>(width - args.vocab + known) * expf(-2 * softcap.cap);
     const float row_sum = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
     const float others = row_sum > masked ? row_sum - masked : row_sum;
-    const T* const x = static_cast<const T*>(args.x) + row * args.dim;
-    const T* const w = static_cast<const T*>(args.weight) + (is_token ? target : 0) * args.dim;
-    float dot = 0;
-    for_packs(args.dim, [&](int i) {
-      const P a = load_pack(x + i), b = load_pack(w + i);
-#pragma unroll
-      for (int k = 0; k < P::size; ++k) dot += a[k] * b[k];
-    });
-    const Single<float> logit{warp_sum(dot)};
-    if (lane != 0) continue;
+    const Single<float> logit{target_logit(args, row, known ? args.targets[first] : 0)};
     float weight[1], slope[1];
     softcap_weights<T>(logit, softcap, weight, slope);
     const float total = others + weight[0];
-    nll[row] = is_token ? log1pf(others / weight[0]) : NAN;
-    args.inverse_sum[row] = 1 / total;
-    args.target_factor[row] = is_token ? others / total * 4 * slope[0] : 0;
+    const float mass = args.mass == nullptr ? 1 : args.mass[row];
+    const float first_weight = args.weights == nullptr ? 1 : args.weights[first];
+    const float nll = known ? log1pf(others / weight[0]) : NAN;
+    float loss = args.weights == nullptr ? nll : first_weight * nll;
+    if (lane == 0) {
+      losses.nll[row] = nll;
+      args.inverse_sum[row] = mass / total;
+      args.target_factor[first] =
+          known ? (first_weight - mass + mass * (others / total)) * softcap.gain * slope[0] : 0;
+    }
+    for (int k = 1; k < args.target_count; ++k) {
+      const float w = args.weights[first + k];
+      if (w == 0) {
+        if (lane == 0) args.target_factor[first + k] = 0;
+        continue;
+      }
+      const Single<float> other{target_logit(args, row, args.targets[first + k])};
+      softcap_weights<T>(other, softcap, weight, slope);
+      loss += w * logf(total / weight[0]);
+      if (lane == 0) args.target_factor[first + k] = w * softcap.gain * slope[0];
+    }
+    if (lane == 0) losses.loss[row] = loss;
   }
 }
 
-__device__ float load_gradient(const NllGradient& c) {
+__device__ float load_gradient(const RowGradient& c) {
   return c.host * value_or_one(c.grad_scale);
 }
 __device__ std::int64_t first_row() {
@@ -181,13 +211,13 @@ __device__ std::int64_t row_step() {
   return std::int64_t{gridDim.x} * kWarps;
 }
 
-// Computes scaled_rows = multiplier·c·factors ⊙ x, per row.
+// Computes scaled_rows = multiplier·c·factors[row·stride] ⊙ x, per row.
 __global__ void __launch_bounds__(kThreads)
-    scale_rows_kernel(LinearCrossEntropy args, NllGradient gradient, float multiplier,
-                      const float* __restrict__ factors, T* __restrict__ scaled_rows) {
+    scale_rows_kernel(LinearCrossEntropy args, RowGradient gradient, float multiplier,
+                      const float* __restrict__ factors, int stride, T* __restrict__ scaled_rows) {
   const float c = multiplier * load_gradient(gradient);
   for (std::int64_t row = first_row(); row < args.rows; row += row_step()) {
-    const float factor = c * factors[row];
+    const float factor = c * factors[row * stride];
     const T* const x = static_cast<const T*>(args.x) + row * args.dim;
     for_packs(args.dim, [&](int i) {
       const P pack = load_pack(x + i);
@@ -200,22 +230,32 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    finish_input_gradient_kernel(LinearCrossEntropy args, NllGradient gradient,
+    finish_input_gradient_kernel(LinearCrossEntropy args, RowGradient gradient, float gain,
                                  const T* __restrict__ unnormalised_dx, T* __restrict__ dx) {
   const float c = load_gradient(gradient);
   for (std::int64_t row = first_row(); row < args.rows; row += row_step()) {
-    const float row_factor = 4 * c * args.inverse_sum[row],
-                target_factor = c * args.target_factor[row];
-    const std::int64_t target = args.targets[row];
-    const bool is_token = target >= 0 && target < args.vocab;  // else target_factor is 0
-    const T* const w = static_cast<const T*>(args.weight) + (is_token ? target : 0) * args.dim;
+    const float row_factor = gain * c * args.inverse_sum[row];
+    const std::int64_t first = row * args.target_count;
+    const auto target_row = [&](int k) {
+      const std::int64_t target = args.targets[first + k];  // if no token, its factor is 0
+      return static_cast<const T*>(args.weight) + (is_token(args, target) ? target : 0) * args.dim;
+    };
+    const T* const first_row_of_w = target_row(0);
+    const float first_factor = c * args.target_factor[first];
     for_packs(args.dim, [&](int i) {
       const auto at = row * args.dim + i;
-      const P pack = load_pack(unnormalised_dx + at), at_target = load_pack(w + i);
+      const P pack = load_pack(unnormalised_dx + at), at_target = load_pack(first_row_of_w + i);
       float finished[P::size];
 #pragma unroll
       for (int k = 0; k < P::size; ++k)
-        finished[k] = pack[k] * row_factor - target_factor * at_target[k];
+        finished[k] = pack[k] * row_factor - first_factor * at_target[k];
+      for (int target = 1; target < args.target_count; ++target) {
+        const float factor = c * args.target_factor[first + target];
+        if (factor == 0) continue;
+        const P at_other = load_pack(target_row(target) + i);
+#pragma unroll
+        for (int k = 0; k < P::size; ++k) finished[k] -= factor * at_other[k];
+      }
       store_rounded(dx + at, finished);
     });
   }
@@ -232,10 +272,10 @@ int cross_entropy_partial_sums(int width, bool in_fp8) {
   return (width + block_n - 1) / block_n;
 }
 
-void linear_cross_entropy(const LinearCrossEntropy& args, float* partial_sums, float* nll,
-                          Stream stream) {
+void linear_cross_entropy(const LinearCrossEntropy& args, float* partial_sums,
+                          const RowLosses& losses, Stream stream) {
   if (args.rows == 0) return;
-  const Softcap softcap(args.cap);
+  const Softcap softcap(args.softcap);
   const bool in_fp8 = args.fp8.scale_a != nullptr;
   const GemmProblem problem{.m = args.rows,
                             .n = args.width,
@@ -249,6 +289,7 @@ void linear_cross_entropy(const LinearCrossEntropy& args, float* partial_sums, f
         args.rows,
         args.vocab,
         args.targets,
+        args.target_count,
         partial_sums,
         operand_scales(args.fp8),
         {args.fp8.copy, args.rows, args.width}};
@@ -260,31 +301,34 @@ void linear_cross_entropy(const LinearCrossEntropy& args, float* partial_sums, f
     run(T{});
   const int tiles = cross_entropy_partial_sums(args.width, in_fp8);
   finish_rows_kernel<<<(args.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
-      args, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), nll);
+      args, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), losses);
   check_launch("linear_cross_entropy");
 }
 
-void scale_inputs(const LinearCrossEntropy& args, const NllGradient& c, void* x_scaled,
+void scale_inputs(const LinearCrossEntropy& args, const RowGradient& c, void* x_scaled,
                   Stream stream) {
   if (args.rows == 0) return;
-  scale_rows_kernel<<<grid_size(args), kThreads, 0, stream>>>(
-      args, c, /*multiplier=*/4, args.inverse_sum, static_cast<T*>(x_scaled));
+  scale_rows_kernel<<<grid_size(args), kThreads, 0, stream>>>(args, c, Softcap(args.softcap).gain,
+                                                              args.inverse_sum, /*stride=*/1,
+                                                              static_cast<T*>(x_scaled));
   check_launch("scale_inputs");
 }
 
-void scale_target_inputs(const LinearCrossEntropy& args, const NllGradient& c, void* target_rows,
-                         Stream stream) {
+void scale_target_inputs(const LinearCrossEntropy& args, const RowGradient& c, int k,
+                         void* target_rows, Stream stream) {
   if (args.rows == 0) return;
   scale_rows_kernel<<<grid_size(args), kThreads, 0, stream>>>(
-      args, c, /*multiplier=*/-1, args.target_factor, static_cast<T*>(target_rows));
+      args, c, /*multiplier=*/-1, args.target_factor + k, args.target_count,
+      static_cast<T*>(target_rows));
   check_launch("scale_target_inputs");
 }
 
-void finish_input_gradient(const LinearCrossEntropy& args, const NllGradient& c,
+void finish_input_gradient(const LinearCrossEntropy& args, const RowGradient& c,
                            const void* unnormalised_dx, void* dx, Stream stream) {
   if (args.rows == 0) return;
   finish_input_gradient_kernel<<<grid_size(args), kThreads, 0, stream>>>(
-      args, c, static_cast<const T*>(unnormalised_dx), static_cast<T*>(dx));
+      args, c, Softcap(args.softcap).gain, static_cast<const T*>(unnormalised_dx),
+      static_cast<T*>(dx));
   check_launch("finish_input_gradient");
 }
 

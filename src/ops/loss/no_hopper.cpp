@@ -7,16 +7,16 @@ namespace tg::cuda {
 int cross_entropy_partial_sums(int, bool) {
   not_built();
 }
-void linear_cross_entropy(const LinearCrossEntropy&, float*, float*, Stream) {
+void linear_cross_entropy(const LinearCrossEntropy&, float*, const RowLosses&, Stream) {
   not_built();
 }
-void scale_inputs(const LinearCrossEntropy&, const NllGradient&, void*, Stream) {
+void scale_inputs(const LinearCrossEntropy&, const RowGradient&, void*, Stream) {
   not_built();
 }
-void scale_target_inputs(const LinearCrossEntropy&, const NllGradient&, void*, Stream) {
+void scale_target_inputs(const LinearCrossEntropy&, const RowGradient&, int, void*, Stream) {
   not_built();
 }
-void finish_input_gradient(const LinearCrossEntropy&, const NllGradient&, const void*, void*,
+void finish_input_gradient(const LinearCrossEntropy&, const RowGradient&, const void*, void*,
                            Stream) {
   not_built();
 }

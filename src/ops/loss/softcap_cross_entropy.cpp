@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <vector>
 
 #include "ops/kernels.h"
 #include "ops/loss/softcap_cross_entropy_kernel.h"
@@ -30,65 +31,95 @@ struct RowsScale {
   at::Tensor row_n{};  // [N] on the device; undefined: 1
 };
 
-// Reference: returns the rows' losses; if `gradient` is defined, writes the scaled gradient of Σ
-// nll to its first `vocab` columns.
-at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, double cap,
-                        const at::Tensor& gradient, const RowsScale& scale, std::int64_t vocab) {
+struct RowLosses {
+  at::Tensor loss_n, nll_n;  // nll: −log p of the first target
+};
+
+// dz = mass·p − Σ_k weight_k·onehot_k of some rows, in place of p.
+void subtract_targets(const at::Tensor& p, const LossTargets& targets) {
+  if (!targets.weighted()) {
+    const auto first = targets.ids.unsqueeze(1);
+    p.scatter_(1, first, p.gather(1, first) - 1);
+    return;
+  }
+  p.mul_(targets.mass.unsqueeze(1));
+  p.scatter_add_(1, targets.ids.clamp_min(0), targets.weights.to(p.scalar_type()).neg());
+}
+
+RowLosses losses_of(const at::Tensor& log_softmax, const LossTargets& targets) {
+  const auto nll = log_softmax.gather(1, targets.first().unsqueeze(1)).squeeze(1).neg();
+  if (!targets.weighted()) return {nll, nll};
+  const auto others = log_softmax.gather(1, targets.ids.clamp_min(0));
+  return {(others * targets.weights).sum(1).neg(), nll};
+}
+
+// Reference: returns the rows' losses; if `gradient` is defined, writes the scaled gradient of
+// their sum to its first `vocab` columns.
+RowLosses forward_rows(const at::Tensor& padded, const LossTargets& targets, const Softcap& softcap,
+                       const at::Tensor& gradient, const RowsScale& scale, std::int64_t vocab) {
   const auto logits = padded.narrow(1, 0, vocab);
   const auto rows = logits.size(0);
   const auto step = rows_at_once(logits.size(1));
-  auto nll = at::empty({rows}, logits.options().dtype(accumulate_dtype(logits)));
+  const auto options = logits.options().dtype(accumulate_dtype(logits));
+  const RowLosses all{at::empty({rows}, options), at::empty({rows}, options)};
   for (std::int64_t start = 0; start < rows; start += step) {
     const auto count = std::min(step, rows - start);
-    const auto target = targets.narrow(0, start, count).unsqueeze(1);
-    auto tanh = (logits.narrow(0, start, count).to(nll.scalar_type()) / cap).tanh_();
-    auto log_softmax = (tanh * cap).log_softmax(1);
-    nll.narrow(0, start, count).copy_(log_softmax.gather(1, target).squeeze(1).neg());
+    const auto here = targets.rows(start, count);
+    auto z = logits.narrow(0, start, count).to(options.dtype());
+    if (softcap.shift != 0) z = z + softcap.shift;
+    auto tanh = (z / softcap.temperature).tanh_();
+    auto log_softmax = (tanh * softcap.cap).log_softmax(1);
+    const auto losses = losses_of(log_softmax, here);
+    all.loss_n.narrow(0, start, count).copy_(losses.loss_n);
+    all.nll_n.narrow(0, start, count).copy_(losses.nll_n);
     if (!gradient.defined()) continue;
     auto dz = log_softmax.exp_();
-    dz.scatter_(1, target, dz.gather(1, target) - 1);
-    dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale.all);
+    subtract_targets(dz, here);
+    dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale.all * softcap.gain());
     if (scale.step.defined()) dz.mul_(scale.step);
     if (scale.row_n.defined()) dz.mul_(scale.row_n.narrow(0, start, count).unsqueeze(1));
     gradient.narrow(0, start, count).narrow(1, 0, vocab).copy_(dz);
   }
-  return nll;
+  return all;
 }
 
-bool supported(const at::Tensor& logits, double cap) {
-  return choose_softcap_cross_entropy(logits, logits.size(1), cap) == Kernel::cuda;
+bool supported(const at::Tensor& logits, const Softcap& softcap) {
+  return choose_softcap_cross_entropy(logits, logits.size(1), softcap) == Kernel::cuda;
 }
 
-cuda::SoftcapRows kernel_args(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                              std::int64_t vocab) {
+cuda::SoftcapRows kernel_args(const at::Tensor& logits, const at::Tensor& targets,
+                              const Softcap& softcap, std::int64_t vocab) {
   return {.logits = logits.data_ptr(),
           .targets = targets.const_data_ptr<std::int64_t>(),
           .rows = logits.size(0),
           .width = static_cast<int>(logits.size(1)),
           .vocab = static_cast<int>(vocab),
-          .cap = static_cast<float>(cap),
+          .softcap = softcap,
           .dtype = dtype_of(logits)};
 }
 
-struct NllAndGradient {
-  at::Tensor nll_n, gradient_nv;  // gradient_nv: scaled gradient of Σ nll
+struct LossesAndGradient {
+  RowLosses losses;
+  at::Tensor gradient_nv;  // scaled gradient of the losses' sum
 };
 
-NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                                const RowsScale& scale, std::int64_t vocab) {
-  if (supported(logits, cap)) {
+LossesAndGradient losses_and_gradient(const at::Tensor& logits, const LossTargets& targets,
+                                      const Softcap& softcap, const RowsScale& scale,
+                                      std::int64_t vocab) {
+  if (supported(logits, softcap) && !targets.weighted()) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
-    cuda::softcap_nll_and_gradient(kernel_args(logits, targets, cap, vocab), mutable_fp32_data(nll),
+    cuda::softcap_nll_and_gradient(kernel_args(logits, targets.ids, softcap, vocab),
+                                   mutable_fp32_data(nll),
                                    {.host = static_cast<float>(scale.all),
                                     .device = const_fp32_data(scale.step),
                                     .row = const_fp32_data(scale.row_n)},
                                    current_stream(logits));
-    return {nll, logits.variable_data()};
+    return {{nll, nll}, logits.variable_data()};
   }
   auto gradient = at::empty_like(logits);
   gradient.slice(1, vocab).zero_();
-  return {forward_rows(logits, targets, cap, gradient, scale, vocab), gradient};
+  return {forward_rows(logits, targets, softcap, gradient, scale, vocab), gradient};
 }
 
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
@@ -108,13 +139,15 @@ at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
 
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap, double scale, std::int64_t vocab,
-                            const OptionalTensor& grad_scale) {
+                            const LossTargets& targets, const CrossEntropyOptions& options) {
     const auto rows = static_cast<double>(logits.size(0));
-    const auto [nll, gradient] = nll_and_gradient(
-        logits, targets, cap, {.all = scale / rows, .step = or_undefined(grad_scale)}, vocab);
+    const auto [losses, gradient] = losses_and_gradient(
+        logits, targets, options.softcap, {.all = options.scale / rows, .step = options.grad_scale},
+        options.vocab);
     context->saved_data["gradient"] = gradient;
-    return scaled_mean(nll, scale);
+    if (options.mean_nll.defined())
+      options.mean_nll.copy_(scaled_mean(losses.nll_n, options.scale));
+    return scaled_mean(losses.loss_n, options.scale);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -124,26 +157,28 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
     context->saved_data.clear();
     scale_in_place(gradient, upstream[0]);
     const at::Tensor none;
-    return {gradient, none, none, none, none, none};
+    return {gradient, none, none};
   }
 };
 
 struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap, std::int64_t vocab,
+                            const at::Tensor& targets, const Softcap& softcap, std::int64_t vocab,
                             double grad_scale) {
     context->save_for_backward({logits, targets});
-    context->saved_data["cap"] = cap;
+    context->saved_data["softcap"] =
+        std::vector<double>{softcap.cap, softcap.shift, softcap.temperature};
     context->saved_data["vocab"] = vocab;
     context->saved_data["grad_scale"] = grad_scale;
-    return softcap_nll(logits, targets, cap, vocab);
+    return softcap_nll(logits, targets, softcap, vocab);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto [nll, gradient] = nll_and_gradient(
-        saved[0], saved[1], context->saved_data["cap"].toDouble(),
+    const auto softcap = context->saved_data["softcap"].toDoubleVector();
+    const auto [losses, gradient] = losses_and_gradient(
+        saved[0], saved[1], {softcap[0], softcap[1], softcap[2]},
         {.all = context->saved_data["grad_scale"].toDouble(), .row_n = upstream[0].contiguous()},
         context->saved_data["vocab"].toInt());
     const at::Tensor none;
@@ -158,41 +193,45 @@ std::int64_t valid_columns(const at::Tensor& logits, std::int64_t vocab) {
 
 }  // namespace
 
-at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap, double scale, std::int64_t vocab,
-                                 const at::Tensor& grad_scale) {
-  if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
-    return SoftcapCrossEntropy::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
-                                      scale, valid_columns(logits_nv, vocab),
-                                      optional_tensor(grad_scale));
-  }
-  return scaled_mean(softcap_nll(logits_nv, targets_n, cap, vocab), scale);
+at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const LossTargets& targets,
+                                 const CrossEntropyOptions& options) {
+  auto own = options;
+  own.vocab = valid_columns(logits_nv, options.vocab);
+  if (at::GradMode::is_enabled() && logits_nv.requires_grad())
+    return SoftcapCrossEntropy::apply(aligned_contiguous(logits_nv), targets.contiguous(), own);
+  if (!targets.weighted())
+    return scaled_mean(softcap_nll(logits_nv, targets.ids, own.softcap, own.vocab), own.scale);
+  const auto losses =
+      forward_rows(logits_nv, targets, own.softcap, /*gradient=*/{}, /*scale=*/{}, own.vocab);
+  if (own.mean_nll.defined()) own.mean_nll.copy_(scaled_mean(losses.nll_n, own.scale));
+  return scaled_mean(losses.loss_n, own.scale);
 }
 
-at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                          std::int64_t vocab, double grad_scale) {
-  return SoftcapLosses::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
+at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n,
+                          const Softcap& softcap, std::int64_t vocab, double grad_scale) {
+  return SoftcapLosses::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), softcap,
                               valid_columns(logits_nv, vocab), grad_scale);
 }
 
-Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap) {
-  const bool supported =
-      use_kernels(x) && cap <= cuda::kMaxSoftcap && columns < std::numeric_limits<int>::max() / 2;
+Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns,
+                                    const Softcap& softcap) {
+  const bool supported = use_kernels(x) && softcap.cap <= cuda::kMaxSoftcap &&
+                         columns < std::numeric_limits<int>::max() / 2;
   return supported ? Kernel::cuda : Kernel::aten;
 }
 
-at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                       std::int64_t vocab) {
+at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
+                       const Softcap& softcap, std::int64_t vocab) {
   const at::NoGradGuard no_grad;
   const auto columns = valid_columns(logits_nv, vocab);
-  if (supported(logits_nv, cap)) {
+  if (supported(logits_nv, softcap)) {
     const auto logits = aligned_contiguous(logits_nv), targets = targets_n.contiguous();
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-    cuda::softcap_nll(kernel_args(logits, targets, cap, columns), mutable_fp32_data(nll),
+    cuda::softcap_nll(kernel_args(logits, targets, softcap, columns), mutable_fp32_data(nll),
                       current_stream(logits));
     return nll;
   }
-  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/{}, columns);
+  return forward_rows(logits_nv, targets_n, softcap, /*gradient=*/{}, /*scale=*/{}, columns).nll_n;
 }
 
 }  // namespace tg

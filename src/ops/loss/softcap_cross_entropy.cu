@@ -97,9 +97,9 @@ __global__ void __launch_bounds__(kMaxThreads)
     if constexpr (kGradient) {
       const float scale = row_scale(gradient_scale, shared_scale, row);
       target_gradient.write();
-      target_gradient = target.gradient(z, total, scale);
+      target_gradient = target.gradient(z, total, scale, softcap);
       pending_row = z;
-      pending_factor = 4 * scale / total;
+      pending_factor = softcap.gain * scale / total;
     }
   }
   if (kGradient && pending_row != nullptr) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
       const float scale = row_scale(gradient_scale, shared_scale, row);
-      const float factor = 4 * scale / total;
+      const float factor = softcap.gain * scale / total;
 #pragma unroll 4
       for (int i = first; i < width; i += step) {
         softcap_weights<T>(load<P>(z + i), softcap, weight, slope);
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         for (int k = 0; k < P::size; ++k) dz[k] = weight[k] * slope[k] * factor;
         store<P>(z + i, dz);
       }
-      target.gradient(z, total, scale).write();
+      target.gradient(z, total, scale, softcap).write();
     }
   }
 }
@@ -203,7 +203,7 @@ void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& 
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes);
   kernel<<<blocks_for(rows.rows, std::max(1, resident)), threads, shared_bytes, stream>>>(
       static_cast<T*>(rows.logits), rows.targets, rows.rows, rows.width, rows.vocab,
-      Softcap(rows.cap), scale, nll);
+      Softcap(rows.softcap), scale, nll);
   check_launch("softcap_cross_entropy");
 }
 

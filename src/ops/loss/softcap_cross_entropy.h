@@ -4,37 +4,52 @@
 #include <cstdint>
 
 #include "ops/fused.h"
+#include "ops/loss/loss_targets.h"
+#include "ops/loss/softcap.h"
 
 namespace tg {
 
-// Cross-entropy of softcapped logits, s = cap·tanh(z/cap) (Gemma 2): −log softmax(s)[target], in
-// fp32 (fp64 for fp64) for any dtype of the logits. Only the first `vocab` columns are used (0:
-// all); the others may hold any finite values and get a zero gradient.
+// Largest chunk of the logits' gradient in bytes. Smaller chunks read and write the fp32 dW more
+// often and make GEMMs smaller. 576 MiB hold 5,888 rows of GPT-2's 50,304 columns; 65,536 tokens
+// thus make chunks of 5,632, whose dx with D = 768 is one 128×256 tile for each of an H100's 132
+// SMs.
+inline constexpr std::int64_t kFusedHeadBytes = std::int64_t{576} << 20;
 
-// Returns scale times the mean over the rows, differentiable in the logits: dz = scale·(softmax(s)
-// − onehot)·(1 − tanh²(z/cap))/N. logits [N, at least vocab], targets [N] int64 → [] fp32. The
+struct CrossEntropyOptions {
+  Softcap softcap;
+  double scale = 1;         // multiplies the loss and the gradient
+  std::int64_t vocab = 0;   // the other columns are not used: they may hold any finite values, and
+                            // their gradient is zero; 0: all columns
+  at::Tensor grad_scale{};  // multiplies the gradient (loss scaling): [] fp32; undefined: 1
+  at::Tensor mean_nll{};  // [] fp32, receives the rows' mean of −log p of the first targets, times
+                          // `scale`; for weighted targets only
+  std::int64_t chunk_bytes = kFusedHeadBytes;  // of linear_cross_entropy(); smaller in tests
+};
+
+// Cross-entropy of softcapped logits s, in fp32 (fp64 for fp64) for any dtype of the logits.
+
+// Returns scale times the mean loss of the rows, differentiable in the logits z: dz = scale·(mass·p
+// − Σ_k weight_k·onehot_k)·ds/dz/N, see LossTargets. logits [N, at least vocab] → [] fp32. The
 // gradient is computed in the forward pass, so that neither s nor its softmax is saved, and rounded
 // once to the logits' dtype. Factors that are known in the forward pass should therefore be in
-// `scale`, which also scales the loss, or in `grad_scale` (loss scaling; [] fp32 on the device,
-// undefined: 1), which does not. On a GPU, the gradient overwrites the logits if they require one:
-// they must not be used afterwards, and autograd reports an error if another operation has saved
-// them.
-at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap, double scale = 1, std::int64_t vocab = 0,
-                                 const at::Tensor& grad_scale = {});
+// `scale` or `grad_scale`. On a GPU, the gradient overwrites the logits if they require one: they
+// must not be used afterwards, and autograd reports an error if another operation has saved them.
+at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const LossTargets& targets,
+                                 const CrossEntropyOptions& options);
 
 // Returns −log softmax(s)[target] of each row [N] fp32, differentiable in the logits. Saves the
 // logits for backward, which overwrites them with their gradient; the upstream gradient and
 // grad_scale are applied before the only rounding.
-at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                          std::int64_t vocab = 0, double grad_scale = 1);
+at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n,
+                          const Softcap& softcap, std::int64_t vocab = 0, double grad_scale = 1);
 
 // Chooses the kernel for logits of this many columns with x's dtype and device.
-Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap);
+Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns,
+                                    const Softcap& softcap);
 
 // Returns −log softmax(s)[target] of each row [N] fp32, without a gradient. Does not change the
 // logits.
-at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                       std::int64_t vocab = 0);
+at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
+                       const Softcap& softcap, std::int64_t vocab = 0);
 
 }  // namespace tg

@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/loss/softcap.h"
 
 namespace tg::cuda {
 
@@ -15,7 +16,7 @@ struct SoftcapRows {
   const std::int64_t* targets;
   std::int64_t rows;
   int width, vocab;
-  float cap;
+  tg::Softcap softcap;
   Dtype dtype;
 };
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ops/kernels.cuh"
+#include "ops/loss/softcap.h"
 
 namespace tg::cuda {
 
@@ -67,11 +68,22 @@ __device__ inline void invert(float (&x)[4]) {
   x[3] = inverse_cd * c;
 }
 
+// tg::Softcap in fp32.
 struct Softcap {
-  float cap, inner, outer;
-  explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
+  float cap, shift, temperature;
+  float gain;                // 4·cap/temperature: ds/dz = gain·slope
+  float inner, inner_shift;  // 2(z + shift)/temperature in units of ln 2: inner·z + inner_shift
+  float outer;
+  explicit Softcap(const tg::Softcap& s)
+      : cap(static_cast<float>(s.cap)),
+        shift(static_cast<float>(s.shift)),
+        temperature(static_cast<float>(s.temperature)),
+        gain(4 * static_cast<float>(s.gain())),
+        inner(2 * kLog2E / temperature),
+        inner_shift(shift * inner),
+        outer(-2 * kLog2E * cap) {}
 
-  // Returns log2 of exp(s − cap); r = 1/(1 + exp(2z/cap)), see softcap_weights().
+  // Returns log2 of exp(s − cap); r = 1/(1 + exp(2(z + shift)/temperature)), see softcap_weights().
   __device__ float exponent(float r) const { return outer * r; }
 };
 // Softcap of logits that are first multiplied by `factor`; weights are divided by `scale`.
@@ -84,29 +96,29 @@ struct ScaledSoftcap : Softcap {
   __device__ float exponent(float r) const { return fmaf(outer, r, offset); }
 };
 
-// For each logit z with softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
+// For each logit z with softcapped s: weight = exp(s − cap), slope = (1 − tanh²)/4.
 template <typename T, typename P>
 __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weight)[P::size],
                                 float (&slope)[P::size]) {
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
     for (int k = 0; k < P::size; ++k) {
-      const float tanh = tanhf(z[k] / softcap.cap);
+      const float tanh = tanhf((z[k] + softcap.shift) / softcap.temperature);
       weight[k] = expf(fmaf(softcap.cap, tanh, -softcap.cap));
       slope[k] = 0.25f * fmaf(-tanh, tanh, 1.0f);
     }
   } else {
-    // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
-    // 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less than the
-    // rounding of a 16-bit logit. e is at most 2^31, so that multiplying four denominators in
-    // invert() does not overflow fp32.
+    // With e = exp(2(z + shift)/temperature) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r
+    // and 1 − tanh² = 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less
+    // than the rounding of a 16-bit logit. e is at most 2^31, so that multiplying four denominators
+    // in invert() does not overflow fp32.
     constexpr int kGroup = P::size < 4 ? 1 : 4;
 #pragma unroll
     for (int first = 0; first < P::size; first += kGroup) {
       float e[kGroup], r[kGroup];
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        e[k] = fast_exp2(min_or_nan(z[first + k] * softcap.inner, 31.0f));
+        e[k] = fast_exp2(min_or_nan(fmaf(z[first + k], softcap.inner, softcap.inner_shift), 31.0f));
         r[k] = 1 + e[k];
       }
       invert(r);
@@ -123,7 +135,7 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
 // more SFU operations than softcap_weights(), which is faster in GEMM epilogues.
 template <typename AnySoftcap>
 __device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight, float& slope) {
-  const float r = fast_inverse(1 + fast_exp2(z * softcap.inner));
+  const float r = fast_inverse(1 + fast_exp2(fmaf(z, softcap.inner, softcap.inner_shift)));
   weight = fast_exp2(softcap.exponent(r));
   slope = fmaf(-r, r, r);
 }
@@ -190,9 +202,11 @@ class Target {
   }
   // Returns the store of the target's gradient, which must follow the thread's regular store to
   // that column.
-  __device__ DeferredStore<T> gradient(T* row, float total, float scale) const {
+  __device__ DeferredStore<T> gradient(T* row, float total, float scale,
+                                       const Softcap& softcap) const {
     if (!is_owner_ || column_ < 0) return {};
-    return {row + column_, static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0])};
+    return {row + column_,
+            static_cast<T>((weight_[0] / total - 1) * (softcap.gain * scale) * slope_[0])};
   }
 
  private:

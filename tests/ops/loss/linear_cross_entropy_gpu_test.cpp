@@ -55,7 +55,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
   }
   static CrossEntropyOptions options() {
     const auto c = GetParam();
-    return {.cap = c.cap, .scale = kScale, .vocab = c.vocab, .chunk_bytes = c.chunk_bytes};
+    return {.softcap = c.cap, .scale = kScale, .vocab = c.vocab, .chunk_bytes = c.chunk_bytes};
   }
   Results run(const Weight& w, double upstream, const CrossEntropyOptions& with) const {
     const auto in = x.detach().set_requires_grad(true);
@@ -230,7 +230,9 @@ std::string name_of(const testing::TestParamInfo<Case>& tested) {
 }
 
 constexpr Case kSpeedrun{.rows = 8192, .dim = 768, .vocab = 50304},
-    kOneRow{.rows = 1, .dim = 64, .vocab = 8192},
+    // Vocabularies of Llama 3 and Qwen 2.5.
+    kLlama{.rows = 2048, .dim = 768, .vocab = 128256},
+    kQwen{.rows = 2048, .dim = 896, .vocab = 151936}, kOneRow{.rows = 1, .dim = 64, .vocab = 8192},
     kOdd{.rows = 333, .dim = 208, .vocab = 9999, .padding = 1, .cap = 15},
     // Two chunks of 256 rows and one of 91.
     kChunks{.rows = 603, .dim = 64, .vocab = 8199, .padding = 9, .chunk_bytes = 1};
@@ -238,11 +240,13 @@ constexpr Case kSpeedrun{.rows = 8192, .dim = 768, .vocab = 50304},
 INSTANTIATE_TEST_SUITE_P(
     Shapes, LinearCrossEntropyGpu,
     ::testing::Values(kSpeedrun, Case{.rows = 4096, .dim = 768, .vocab = 50257, .padding = 7},
-                      kOneRow, kChunks, Case{.rows = 1111, .dim = 72, .vocab = 8200, .padding = 8},
+                      kLlama, kQwen, kOneRow, kChunks,
+                      Case{.rows = 1111, .dim = 72, .vocab = 8200, .padding = 8},
                       Case{.rows = 300, .dim = 520, .vocab = 9999, .padding = 1, .cap = 15}, kOdd),
     name_of);
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyFp8Gpu,
-                         ::testing::Values(kSpeedrun, kOneRow, kOdd, kChunks), name_of);
+                         ::testing::Values(kSpeedrun, kLlama, kQwen, kOneRow, kOdd, kChunks),
+                         name_of);
 
 // A token's loss and gradients do not depend on its chunk.
 class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
@@ -255,17 +259,92 @@ class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
 };
 
 TEST_P(LinearCrossEntropyChunksGpu, TheirNumberChangesNothingButTheOrderOfSums) {
-  expect_same(run(), run(head(), 1, {.cap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+  expect_same(run(), run(head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
 }
 
 TEST_P(LinearCrossEntropyChunksGpu, InFp8Neither) {
   expect_same(run(fp8_head()),
-              run(fp8_head(), 1, {.cap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+              run(fp8_head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyChunksGpu, ::testing::Values(kChunks), name_of);
+
+// Three weighted targets under a shifted softcap, as the speedrun's later records have them: the
+// next two tokens, and a third of some rows whose mass alone counts.
+class LinearCrossEntropyWeightedGpu : public LinearCrossEntropyGpu {
+ protected:
+  void SetUp() override {
+    LinearCrossEntropyGpu::SetUp();
+    if (IsSkipped()) return;
+    const auto rows = GetParam().rows;
+    const auto ids = at::randint(GetParam().vocab, {rows, 3}, targets.options());
+    ids.select(1, 0).copy_(targets);
+    ids.slice(0, 0, c10::nullopt, 5).select(1, 1).copy_(targets.slice(0, 0, c10::nullopt, 5));
+    auto weights = at::tensor({1.0, 0.5, 0.25}, at::device(test::kGpu).dtype(at::kFloat))
+                       .expand({rows, 3})
+                       .contiguous();
+    ids.slice(0, 0, c10::nullopt, 3).select(1, 2).fill_(-1);
+    weights.slice(0, 0, c10::nullopt, 3).select(1, 2).zero_();
+    all = LossTargets(ids, weights, weights.sum(1));
+    all.mass.slice(0, 0, c10::nullopt, 7) += 0.25;
+  }
+  Results run_all(const Weight& w) const {
+    const auto in = x.detach().set_requires_grad(true);
+    auto with = options();
+    with.softcap = {11.5, 5, 15};
+    with.mean_nll = mean_nll;
+    const auto loss = linear_cross_entropy(in, w, all, with);
+    (loss * -3).backward();
+    return {loss.detach(), in.grad(), w.gradient - kBefore};
+  }
+  Results exact_all() const {
+    const auto c = GetParam();
+    const auto leaf = [](const at::Tensor& of) {
+      return of.to(at::kDouble).set_requires_grad(true);
+    };
+    const auto x64 = leaf(x), w64 = leaf(weight);
+    const auto s = 11.5 * ((at::mm(x64, w64.slice(0, 0, c.vocab).t()) + 5) / 15).tanh();
+    const auto of_targets = s.gather(1, all.ids.clamp_min(0)), lse = s.logsumexp(1);
+    (((all.mass * lse).mean() - (all.weights * of_targets).sum(1).mean()) * (-3 * kScale))
+        .backward();
+    const auto nll = lse.unsqueeze(1) - of_targets;
+    mean_nll_exact = nll.select(1, 0).mean().detach() * kScale;
+    return {(all.weights * nll).sum(1).mean().detach() * kScale, x64.grad(), w64.grad()};
+  }
+
+  LossTargets all{at::Tensor()};
+  at::Tensor mean_nll = at::empty({}, at::device(test::kGpu).dtype(at::kFloat));
+  mutable at::Tensor mean_nll_exact;
+};
+
+TEST_P(LinearCrossEntropyWeightedGpu, MatchesTheFormulaInFp64) {
+  const auto found = run_all(head()), right = exact_all();
+  EXPECT_NEAR(found.loss.item<double>(), right.loss.item<double>(), 5e-5);
+  EXPECT_NEAR(mean_nll.item<double>(), mean_nll_exact.item<double>(), 3e-5);
+  EXPECT_LE(worst_row(found.dx, right.dx), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dw, right.dw), 1.0 / 256);
+}
+
+TEST_P(LinearCrossEntropyWeightedGpu, InFp8IsNearBf16) {
+  const auto head_fp8 = fp8_head();
+  run_all(head_fp8);  // sets the scales of these targets' gradients
+  for (const auto& [scaling, max] :
+       {std::pair{&head_fp8.fp8.output_gradient, kE5m2Max}, {&head_fp8.fp8.scaled_input, kFp8Max}})
+    at::Tensor(scaling->scale).copy_(scaling->amax * (4 / max));
+  head_fp8.gradient.fill_(kBefore);
+  const auto found = run_all(head_fp8), bf16 = run_all(head());
+  const auto relative = [](const at::Tensor& a, const at::Tensor& b) {
+    return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
+  };
+  EXPECT_NEAR(found.loss.item<double>() / bf16.loss.item<double>(), 1, 0.02);
+  EXPECT_LE(relative(found.dx, bf16.dx), 0.1);
+  EXPECT_LE(relative(found.dw, bf16.dw), 0.1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyWeightedGpu, ::testing::Values(kOdd, kChunks),
+                         name_of);
 
 class LinearCrossEntropyMemoryGpu : public LinearCrossEntropyGpu {};
 

@@ -11,7 +11,7 @@ struct Problem {
   at::Tensor x = test::normal({7, 6}, 1), weight = test::normal({11, 6}, 2),
              targets = test::integers({7}, 9, 3);
 };
-const CrossEntropyOptions kOptions{.cap = 15, .scale = 0.5, .vocab = 9};
+const CrossEntropyOptions kOptions{.softcap = 15, .scale = 0.5, .vocab = 9};
 
 // The formula, differentiated by autograd alone.
 at::Tensor expected_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets) {

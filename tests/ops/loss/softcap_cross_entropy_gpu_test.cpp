@@ -42,8 +42,9 @@ struct Found {
 Found run(const Problem& problem, double cap, double scale, double upstream = 1,
           const at::Tensor& grad_scale = {}) {
   const auto leaf = problem.logits.clone().set_requires_grad(true);
-  const auto loss =
-      softcap_cross_entropy(leaf, problem.targets, cap, scale, problem.vocab, grad_scale);
+  const auto loss = softcap_cross_entropy(
+      leaf, problem.targets,
+      {.softcap = cap, .scale = scale, .vocab = problem.vocab, .grad_scale = grad_scale});
   const auto gradient =
       torch::autograd::grad({loss}, {leaf}, {at::full({}, upstream, loss.options())})[0];
   return {loss.detach(), gradient};
@@ -162,7 +163,7 @@ TEST_P(SoftcapCrossEntropyGpu, InfiniteLogitsAreCappedAndNaNsSeen) {
     problem.logits[1][0] = -infinity;
     problem.logits[2][5] = nan;
     problem.targets[3].fill_(vocab);  // not a column
-    const auto nll = softcap_nll(problem.logits, problem.targets, 30).cpu();
+    const auto nll = softcap_nll(problem.logits, problem.targets, {30}).cpu();
     const auto others = static_cast<double>(vocab - 1);
     EXPECT_NEAR(nll[0].item<double>(), std::log(std::exp(30) + others), 1e-4);
     EXPECT_NEAR(nll[1].item<double>(), std::log(others + std::exp(-30)), 1e-4);
@@ -175,14 +176,14 @@ TEST_P(SoftcapCrossEntropyGpu, InfiniteLogitsAreCappedAndNaNsSeen) {
 TEST_P(SoftcapCrossEntropyGpu, LogitsAreUnchangedWithoutAGradientAndOverwrittenWithOne) {
   const Problem problem(40, 1024, GetParam().dtype);
   const auto before = problem.logits.clone();
-  softcap_nll(problem.logits, problem.targets, 30);
-  softcap_cross_entropy(problem.logits, problem.targets, 30);
+  softcap_nll(problem.logits, problem.targets, {30});
+  softcap_cross_entropy(problem.logits, problem.targets, {30});
   EXPECT_TRUE(at::equal(problem.logits, before));
   // square() has saved the logits that are overwritten.
   const auto leaf = before.clone().set_requires_grad(true);
   const auto z = leaf * 1;
   const auto other = z.square().sum();
-  EXPECT_THROW((softcap_cross_entropy(z, problem.targets, 30) + other).backward(), c10::Error);
+  EXPECT_THROW((softcap_cross_entropy(z, problem.targets, {30}) + other).backward(), c10::Error);
 }
 
 TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {

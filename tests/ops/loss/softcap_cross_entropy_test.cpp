@@ -34,7 +34,7 @@ Expected by_hand(const at::Tensor& logits, const at::Tensor& targets, double cap
 
 at::Tensor gradient_of(const at::Tensor& logits, const at::Tensor& targets, double cap) {
   const auto leaf = logits.clone().set_requires_grad(true);
-  softcap_cross_entropy(leaf, targets, cap).backward();
+  softcap_cross_entropy(leaf, targets, {cap}).backward();
   return leaf.grad();
 }
 
@@ -43,8 +43,8 @@ TEST(SoftcapCrossEntropy, EqualsTheFormula) {
   for (const double cap : {5.0, 30.0}) {
     const auto expected = by_hand(logits, targets, cap);
     EXPECT_TRUE(test::is_close(softcap_nll(logits, targets, cap), expected.nll, 1e-12, 1e-13));
-    EXPECT_TRUE(
-        test::is_close(softcap_cross_entropy(logits, targets, cap), expected.nll.mean(), 1e-12, 0));
+    EXPECT_TRUE(test::is_close(softcap_cross_entropy(logits, targets, {cap}), expected.nll.mean(),
+                               1e-12, 0));
     EXPECT_TRUE(test::is_close(gradient_of(logits, targets, cap), expected.gradient, 1e-11, 1e-15));
   }
 }
@@ -82,9 +82,9 @@ TEST(SoftcapLosses, RoundTheirGradientsOnceAfterAllScaling) {
 TEST(SoftcapCrossEntropy, IsTheSameWithAndWithoutAGradient) {
   const auto logits = test::normal({6, 11}, 3, at::kFloat), targets = test::integers({6}, 11, 4);
   const auto leaf = logits.clone().set_requires_grad(true);
-  const auto with = softcap_cross_entropy(leaf, targets, 30);
+  const auto with = softcap_cross_entropy(leaf, targets, {30});
   EXPECT_TRUE(with.requires_grad());
-  const auto without = softcap_cross_entropy(logits, targets, 30);
+  const auto without = softcap_cross_entropy(logits, targets, {30});
   EXPECT_FALSE(without.requires_grad());
   EXPECT_TRUE(test::is_same(with.detach(), without));
 }
@@ -95,8 +95,9 @@ TEST(SoftcapCrossEntropy, TheScaleOfTheGradientIsNotTheLosssAndComesBeforeTheRou
   const auto expected = by_hand(logits, targets, 30);
   const double scale = 65536;
   const auto leaf = logits.clone().set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, 0, at::full({}, scale, at::kFloat));
-  EXPECT_TRUE(test::is_same(loss.detach(), softcap_cross_entropy(logits, targets, 30)));
+  const auto loss = softcap_cross_entropy(
+      leaf, targets, {.softcap = 30, .grad_scale = at::full({}, scale, at::kFloat)});
+  EXPECT_TRUE(test::is_same(loss.detach(), softcap_cross_entropy(logits, targets, {30})));
   loss.backward();
   // Without loss scaling most of these would be subnormal or zero in fp16.
   EXPECT_TRUE(test::is_close(leaf.grad().to(at::kDouble) / scale, expected.gradient, 1.02 / 2048,
@@ -109,7 +110,7 @@ TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
   const auto expected = by_hand(logits, targets, 30);
   const auto nll = softcap_nll(logits, targets, 30);
   EXPECT_EQ(nll.scalar_type(), at::kFloat);
-  EXPECT_EQ(softcap_cross_entropy(logits, targets, 30).scalar_type(), at::kFloat);
+  EXPECT_EQ(softcap_cross_entropy(logits, targets, {30}).scalar_type(), at::kFloat);
   // The logits are exact; the error of fp32 is 2^-24 of a softcapped logit of up to 30.
   EXPECT_TRUE(test::is_close(nll, expected.nll, 1e-5, 1e-5));
   const auto gradient = gradient_of(logits, targets, 30);
@@ -121,7 +122,7 @@ TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
 TEST(SoftcapCrossEntropy, MultipliesByTheUpstreamGradient) {
   const auto targets = test::integers({5}, 7, 7);
   const auto f = [&](const at::Tensor& logits) {
-    return softcap_cross_entropy(logits, targets, 3) * -2.5;
+    return softcap_cross_entropy(logits, targets, {3}) * -2.5;
   };
   EXPECT_TRUE(test::gradient_is_right(f, test::normal({5, 7}, 8) * 3));
 }
@@ -130,10 +131,11 @@ TEST(SoftcapCrossEntropy, ScalesLossAndGradient) {
   const auto logits = test::normal({6, 11}, 9), targets = test::integers({6}, 11, 10);
   const auto expected = by_hand(logits, targets, 30);
   const auto leaf = logits.clone().set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(leaf, targets, 30, 0.125);
+  const auto loss = softcap_cross_entropy(leaf, targets, {.softcap = 30, .scale = 0.125});
   loss.backward();
   EXPECT_TRUE(test::is_close(loss, expected.nll.mean() / 8, 1e-12, 0));
-  EXPECT_TRUE(test::is_close(softcap_cross_entropy(logits, targets, 30, 0.125), loss, 0, 0));
+  EXPECT_TRUE(test::is_close(
+      softcap_cross_entropy(logits, targets, {.softcap = 30, .scale = 0.125}), loss, 0, 0));
   EXPECT_TRUE(test::is_close(leaf.grad(), expected.gradient / 8, 1e-11, 1e-15));
 }
 
@@ -146,12 +148,53 @@ TEST(SoftcapCrossEntropy, ColumnsBeyondTheVocabularyCountNowhere) {
     leaf.narrow(1, 0, kVocab).copy_(logits);
     EXPECT_TRUE(test::is_close(softcap_nll(leaf, targets, 30, kVocab), expected.nll, 1e-12, 1e-13));
     leaf.set_requires_grad(true);
-    const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, kVocab);
+    const auto loss = softcap_cross_entropy(leaf, targets, {.softcap = 30, .vocab = kVocab});
     loss.backward();
     EXPECT_TRUE(test::is_close(loss, expected.nll.mean(), 1e-12, 0));
     EXPECT_TRUE(test::is_close(leaf.grad().narrow(1, 0, kVocab), expected.gradient, 1e-11, 1e-15));
     EXPECT_TRUE(test::is_same(leaf.grad().slice(1, kVocab), at::zeros({6, 5}, at::kDouble)));
   }
+}
+
+// Gradients are those of mass·logsumexp − Σ_k weight_k·s_k, by autograd.
+TEST(SoftcapCrossEntropy, WeightsSeveralTargetsOfOneSoftmax) {
+  const Softcap softcap(11.5, 5, 15);
+  const auto logits = test::normal({6, 13}, 21) * 20;
+  const auto ids = test::integers({6, 3}, 11, 22);
+  ids[2][1] = ids[2][0].item<std::int64_t>();  // weights of equal targets add up
+  ids[4][2] = -1;
+  auto weights = test::normal({6, 3}, 23).abs() + 0.1;
+  weights[4][2] = 0;
+  const auto mass = weights.sum(1);
+  mass[5] += 0.25;
+  const auto mean_nll = at::empty({}, at::kDouble);
+  const auto leaf = logits.clone().set_requires_grad(true);
+  const CrossEntropyOptions options{
+      .softcap = softcap, .scale = 0.5, .vocab = 11, .mean_nll = mean_nll};
+  const LossTargets targets{ids, weights, mass};
+  const auto loss = softcap_cross_entropy(leaf, targets, options);
+  (loss * 3).backward();
+
+  const auto z = logits.clone().set_requires_grad(true);
+  const auto s = 11.5 * ((z.narrow(1, 0, 11) + 5) / 15).tanh();
+  const auto log_softmax = s.log_softmax(1), of_targets = s.gather(1, ids.clamp_min(0));
+  const auto right = -(log_softmax.gather(1, ids.clamp_min(0)) * weights).sum(1).mean() * 0.5;
+  const auto right_nll = -log_softmax.gather(1, ids.narrow(1, 0, 1)).mean() * 0.5;
+  ((mass * s.logsumexp(1) - (weights * of_targets).sum(1)).mean() * 1.5).backward();
+  EXPECT_TRUE(test::is_close(loss.detach(), right.detach(), 1e-13, 0));
+  EXPECT_TRUE(test::is_close(mean_nll, right_nll.detach(), 1e-13, 0));
+  EXPECT_TRUE(test::is_close(leaf.grad(), z.grad(), 1e-11, 1e-15));
+  mean_nll.zero_();
+  EXPECT_TRUE(test::is_same(softcap_cross_entropy(logits, targets, options), loss.detach()));
+  EXPECT_TRUE(test::is_close(mean_nll, right_nll.detach(), 1e-13, 0));
+}
+
+TEST(SoftcapCrossEntropy, ASigmoidIsASoftcapUpToAConstant) {
+  const auto logits = test::normal({4, 9}, 24) * 10, ids = test::integers({4}, 9, 25);
+  const auto s = 23 * ((logits + 5) / 7.5).sigmoid();
+  EXPECT_TRUE(test::is_close(softcap_nll(logits, ids, {11.5, 5, 15}),
+                             -s.log_softmax(1).gather(1, ids.unsqueeze(1)).squeeze(1), 1e-12,
+                             1e-13));
 }
 
 TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {
@@ -173,7 +216,7 @@ TEST(SoftcapCrossEntropy, RowsInSeveralChunksAreAllCounted) {
   const auto logits = at::zeros({2, kVocab}, at::kBFloat16);
   for (int row = 0; row < 2; ++row) logits[row][target[row]] = target_logit[row];
   logits.set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(logits, targets, kCap);
+  const auto loss = softcap_cross_entropy(logits, targets, {kCap});
   loss.backward();
   const auto gradient = logits.grad();
   double mean = 0;

@@ -1,4 +1,4 @@
-#include "config/types/count_schedule.h"
+#include "config/types/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -53,6 +53,51 @@ TEST(CountSchedule, ABadOneIsALineThatSaysTheForm) {
   const auto failure = failure_of([] { parse({}, {"TRAIN_SEQ_LEN=1024,2048"}); });
   EXPECT_TRUE(failure.starts_with("64 TRAIN_SEQ_LEN")) << failure;
   EXPECT_NE(failure.find("(1024,2048@0.5)"), std::string::npos) << failure;
+}
+
+RampSchedule read_ramps(std::string_view text) {
+  RampSchedule schedule;
+  EXPECT_TRUE(read_value(text, schedule)) << text;
+  return schedule;
+}
+
+TEST(RampSchedule, IsReadAsItIsWritten) {
+  for (const std::string text : {"1", "1/0.5/0.25:0,1/0.5:0@423,1@847", "0:2,1@0.75"}) {
+    EXPECT_EQ(value_text(read_ramps(text)), text);
+  }
+  for (const char* text : {"", "1/", "/1", "a", "1:", "1:2:3", "1,2", "1@3", "1,2@3,3@2"}) {
+    RampSchedule schedule = Ramps{{7, 7}};
+    EXPECT_FALSE(read_value(text, schedule)) << text;
+    EXPECT_EQ(schedule, RampSchedule(Ramps{{7, 7}})) << text;
+  }
+}
+
+// The weights of record 89 of the GPT-124M speedrun (2026-08-01), 1,270 steps.
+TEST(RampSchedule, ChangesLinearlyFromAStagesFirstStepToTheNextStages) {
+  const auto schedule = read_ramps("1/0.5/0.25:0,1/0.5:0@423,1@847");
+  const auto at = [&](std::int64_t step) {
+    return ramps_at(schedule, {.step = step, .share = static_cast<double>(step) / 1270}, 1270);
+  };
+  const auto near = [](const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  };
+  near(at(0), {1, 0.5, 0.25});
+  near(at(1), {1, 0.5, 0.25 * 422 / 423});
+  near(at(422), {1, 0.5, 0.25 / 423});
+  near(at(423), {1, 0.5});
+  near(at(846), {1, 0.5 / 424});
+  near(at(1284), {1});
+}
+
+TEST(RampSchedule, EndsWithTheRunAndCountsFractionsOfIt) {
+  const auto schedule = read_ramps("4:2,1:0@0.5");
+  const auto at = [&](double share) { return ramps_at(schedule, {.share = share}, 100).front(); };
+  EXPECT_DOUBLE_EQ(at(0), 4);
+  EXPECT_DOUBLE_EQ(at(0.25), 3);
+  EXPECT_DOUBLE_EQ(at(0.5), 1);
+  EXPECT_DOUBLE_EQ(at(0.75), 0.5);
+  EXPECT_DOUBLE_EQ(at(1), 0);
 }
 
 TEST(BatchShapes, AreThoseThatSomeStepHas) {
