@@ -110,7 +110,7 @@ at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& docume
                        .lambda_1 = table_[plan.gated_smear_lambda],
                        .bos_id =
                            plan.smears_across_documents ? SmearGate::kNoBos : numerics_.bos_id},
-       .table_gradient_vd = weights_.table_gradient(),
+       .table_gradient_vd = weights_.table_gradient(plan.tokens),
        .document_ends_bt = document_ends_bt});
 }
 

@@ -120,7 +120,8 @@ LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
 
 at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt) const {
   if (!table) return {};
-  return embedding_lookup(table_[table], ids_bt).to(numerics_.compute);
+  return embedding_lookup(table_[table], ids_bt, weights_.table_gradient(table))
+      .to(numerics_.compute);
 }
 
 at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded) const {

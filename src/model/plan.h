@@ -53,6 +53,9 @@ struct EmbeddingPlan {
   ParameterId smear_gate;
   ParameterId gated_smear_weight, gated_smear_lambda;
   bool smears_across_documents = false;  // the gated smear also reads across documents
+  // Tables whose gradients are summed in fp32 over a step's micro-batches where they are stored in
+  // 16 bits.
+  std::vector<ParameterId> summed_in_fp32{};
 };
 
 // Added to attention's values by layer calls with a value_scale:

@@ -27,8 +27,9 @@ WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const 
     head_ = make_head(table[plan.head.weight], sizes);
   } else {
     head_ = make_tied_head(table[plan.embedding.tokens], sizes, plan.head.softcap);
-    table_gradient_ = head_.gradient;
+    table_gradients_[plan.embedding.tokens.row] = head_.gradient;
   }
+  for (const auto id : plan.embedding.summed_in_fp32) sum_in_fp32(id, table[id], sizes);
   fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, plan.head.softcap});
   for (const auto& head : plan.head.multi_token)
     mtp_heads_.push_back(make_head(table[head], sizes));
@@ -88,6 +89,15 @@ Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& 
   return make_copy(source_of(parameter), {sizes.vocab, sizes.dim}, {}, Kind::matrix);
 }
 
+void WeightCopies::sum_in_fp32(ParameterId id, const at::Tensor& table, const ComputeSizes& sizes) {
+  const bool padded = table.size(1) != sizes.dim;
+  if (!table.requires_grad() || table.element_size() != 2 || padded) return;
+  const auto sum = at::zeros(table.sizes(), table.detach().options().dtype(at::kFloat));
+  table_gradients_[id.row] = sum;
+  gradient_buffers_.push_back(sum);
+  gradient_slices_.emplace_back(source_of(table).gradient, sum);
+}
+
 Weight WeightCopies::make_tied_head(const at::Tensor& table, const ComputeSizes& sizes,
                                     const Softcap& softcap) {
   if (!table.requires_grad()) return {};
@@ -142,7 +152,7 @@ WeightCopies WeightCopies::as_constants() const {
   constants.gradient_buffers_.clear();
   for (auto& block : constants.blocks_) block = block.as_constants();
   constants.head_ = head_.as_constants();
-  constants.table_gradient_.reset();
+  constants.table_gradients_.clear();
   for (auto& head : constants.mtp_heads_) head = head.as_constants();
   constants.stream_ = stream_.as_constants();
   constants.fp8_ = {};

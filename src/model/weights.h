@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <map>
 #include <vector>
 
 #include "config/settings.h"
@@ -51,9 +52,12 @@ class WeightCopies {
   // The head [V, D]. Undefined if it is tied and autograd accumulates both gradients of the token
   // table: without supports_fused_head(). `fp8`: with its FP8 copy.
   const Weight& head(bool fp8) const { return fp8 ? fp8_.head() : head_; }
-  // Buffer of a tied head's gradient, fp32, which the lookup's gradient is added to. Undefined if
-  // autograd computes both, or if the head has its own weight.
-  const at::Tensor& table_gradient() const { return table_gradient_; }
+  // Buffer of a table's gradient, fp32, which lookups add theirs to: of the token table if the head
+  // is tied, and of EmbeddingPlan::summed_in_fp32. Undefined if autograd computes it.
+  at::Tensor table_gradient(ParameterId table) const {
+    const auto found = table_gradients_.find(table.row);
+    return found == table_gradients_.end() ? at::Tensor() : found->second;
+  }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
@@ -73,6 +77,7 @@ class WeightCopies {
                  Kind kind, const RowScales& scales = {});
   Weight make_qkv(const Plan& plan, const ParameterTable& table, const ComputeSizes& sizes);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
+  void sum_in_fp32(ParameterId id, const at::Tensor& table, const ComputeSizes& sizes);
   Weight make_tied_head(const at::Tensor& table, const ComputeSizes& sizes, const Softcap& softcap);
   at::Tensor fake_quantized(const at::Tensor& parameter, Kind kind) const;
 
@@ -84,7 +89,7 @@ class WeightCopies {
   std::vector<at::Tensor> gradient_buffers_;
   std::vector<BlockWeights> blocks_;
   Weight head_;
-  at::Tensor table_gradient_;
+  std::map<std::int64_t, at::Tensor> table_gradients_;  // by row of the parameter table
   std::vector<Weight> mtp_heads_;
   ResidualCoefficients stream_;
   Fp8Weights fp8_;

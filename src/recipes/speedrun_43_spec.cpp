@@ -64,6 +64,8 @@ class Builder {
     plan.smears_across_documents = true;
     for (std::size_t k = 0; k < flow_.value_tables.size(); ++k)
       flow_.value_tables[k] = table(fmt::format("value_embeds.{}.weight", k));
+    plan.summed_in_fp32.assign(flow_.value_tables.begin(), flow_.value_tables.end());
+    plan.summed_in_fp32.push_back(plan.tokens);
   }
 
   // Each matrix is drawn as the script draws it: the MLP's first one transposed.
