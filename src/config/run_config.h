@@ -21,6 +21,7 @@ struct RunConfig {
   NumberOrAuto warmdown_frac{.automatic = true};
   double min_lr = 0;
   double lr_floor = 0;
+  NumberSchedule lr_scale = 1.0;
   std::int64_t warmup_steps = 20;
   CountSchedule train_batch_tokens = 786432;
   CountOrAuto grad_accum_steps;
@@ -65,6 +66,9 @@ struct RunConfig {
             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
         "factor to which the warm-down of WARMDOWN_FRAC takes the learning rates linearly, instead "
         "of MIN_LR");
+    line("lr_scale", s.lr_scale, at_least(0), role::free,
+         "factor on all learning rates, of which the warm-down takes them to LR_FLOOR; "
+         "1,1.5@0.3: another from a fraction of the run (below 1) or a step on");
     line("warmup_steps", s.warmup_steps, at_least(0), role::free,
          "steps that run before the clock starts and are then undone");
     line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::fixed.common(),

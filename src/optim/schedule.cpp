@@ -8,20 +8,17 @@ namespace tg {
 
 namespace {
 
-double scale_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
+// Share of the learning rate that the warm-down leaves.
+double left_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   const double warmdown = run.warmdown_frac.number;
   const double done = schedule_share(run, step, elapsed_ms);
   if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
   if (run.lr_floor == 0) return std::max((1 - done) / warmdown, run.min_lr);
   constexpr double kMaxDone = 0.9999;
-  const double left = (1 - std::min(done, kMaxDone)) / warmdown;
-  return left + (1 - left) * run.lr_floor;
+  return (1 - std::min(done, kMaxDone)) / warmdown;
 }
 
-}  // namespace
-
-double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
-  if (!run.warmdown_frac.automatic) return scale_by_fraction(run, step, elapsed_ms);
+double left_by_steps(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   if (run.warmdown_iters <= 0) return 1.0;
   const double warmdown = static_cast<double>(run.warmdown_iters);
   if (!schedule_follows_clock(run)) {
@@ -32,6 +29,15 @@ double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   const double warmdown_ms =
       warmdown * elapsed_ms / static_cast<double>(std::max<std::int64_t>(step, 1));
   return remaining_ms <= warmdown_ms ? remaining_ms / std::max(warmdown_ms, 1e-9) : 1.0;
+}
+
+}  // namespace
+
+double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
+  const double from = run.lr_scale.at(run_progress(run, step, elapsed_ms));
+  if (run.warmdown_frac.automatic) return from * left_by_steps(run, step, elapsed_ms);
+  const double left = left_by_fraction(run, step, elapsed_ms);
+  return from * left + (1 - left) * run.lr_floor;
 }
 
 double LrSchedule::scale(std::int64_t step, double elapsed_ms) const {

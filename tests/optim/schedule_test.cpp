@@ -202,6 +202,39 @@ TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
   }
 }
 
+// LR_SCALE by stage, up to the last step of the schedule.
+TEST(Schedule, RatesOfTheRecordOf2026Aug01AreTheScripts) {
+  RunConfig run = uncapped(1285, 0);
+  run.schedule_iterations = 1270;
+  run.warmdown_frac = {.number = 0.6};
+  run.lr_floor = 0.15;
+  run.lr_scale = NumberSchedule({{1, 0}, {1.52, 423}, {1.73, 847}});
+  const struct {
+    std::int64_t step;
+    double scale;
+  } reference[] = {{0, 1.0},
+                   {422, 1.0},
+                   {423, 1.52},
+                   {508, 1.52},
+                   {509, 1.518202099737533},
+                   {700, 1.1748031496062992},
+                   {846, 0.9123097112860894},
+                   {847, 1.0270866141732282},
+                   {1000, 0.7098425196850394},
+                   {1236, 0.22049868766404193},
+                   {1269, 0.15207349081364835}};
+  for (const auto& [step, scale] : reference)
+    EXPECT_NEAR(lr_scale(run, step, 0), scale, 1e-12) << step;
+}
+
+TEST(LearningRate, LrScaleMultipliesEveryOtherWarmDown) {
+  RunConfig run = uncapped(10, 4);
+  run.lr_scale = NumberSchedule({{2, 0}, {3, 8}});
+  EXPECT_DOUBLE_EQ(lr_scale(run, 5, 0), 2);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 7, 0), 2 * 0.75);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 9, 0), 3 * 0.25);
+}
+
 TEST(Schedule, UpdatesAllInTheStepThatEndsAdamEvery) {
   OptimConfig optim;
   for (const std::int64_t step : {0, 1, 2}) EXPECT_TRUE(updates_all(optim, step));
