@@ -22,7 +22,7 @@ using tg::ExitCode;
 cxxopts::Options declare_options() {
   cxxopts::Options options(
       "make_shards",
-      "Tokenizes text into shards: BOS before each document, no EOS.\n"
+      "Tokenizes text into shards: BOS before each document (see --document-start), no EOS.\n"
       "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
       "standard input. In a FILE.jsonl or FILE.json each line is an object "
       "whose \"text\" is a document; FILE.json may be an array of such objects; in a "
@@ -34,8 +34,8 @@ cxxopts::Options declare_options() {
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");
   options.add_options()("tokenizer",
-                        "SentencePiece model, tokenizer.json of a byte-level BPE, or GPT-2's "
-                        "vocab.bpe or .tiktoken table",
+                        "SentencePiece model, tokenizer.json of a byte-level BPE, GPT-2's "
+                        "vocab.bpe or a .tiktoken table",
                         cxxopts::value<std::string>(), "FILE")(
       "out", "folder for the shards, created if missing", cxxopts::value<std::string>(), "DIR")(
       "shard-tokens", "tokens of a shard, at most 2147483647",
@@ -67,14 +67,23 @@ cxxopts::Options declare_options() {
       "caseops",
       "write a capital as an operator before the small letter (train_gpt's CASEOPS_ENABLED=1); the "
       "tokenizer has U+E001 to U+E004 as pieces")(
-      "own-merges", "the vocab.bpe or .tiktoken table has merges of its own, not GPT-2's 50000")(
-      "from-tokens",
-      "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
-      "validation, the last --val-fraction of each FILE is")(
+      "own-merges", "the vocab.bpe has merges of its own, not GPT-2's 50000")(
+      "pattern",
+      "how a .tiktoken table's tokenizer splits text into words: gpt2, cl100k (also Llama 3's), "
+      "qwen2, o200k or a regular expression; needed unless the table is GPT-2's, cl100k_base or "
+      "o200k_base",
+      cxxopts::value<std::string>()->default_value(""), "PATTERN")(
+      "document-start",
+      "token before each document: auto (the tokenizer's BOS), none or the id of a special token",
+      cxxopts::value<std::string>()->default_value("auto"),
+      "ID")("from-tokens",
+            "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
+            "validation, the last --val-fraction of each FILE is")(
       "dtype", "with --from-tokens: the type of raw ids: uint16|uint32|int64",
       cxxopts::value<std::string>()->default_value("uint16"), "TYPE")(
       "vocab-size",
-      "with --from-tokens: ids are below N; 0: the size of --tokenizer, without it no limit",
+      "with --from-tokens: ids are below N, above 65536 in shards of 32 bits; 0: the size of "
+      "--tokenizer, without it 65536",
       cxxopts::value<int>()->default_value("0"),
       "N")("baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
@@ -100,8 +109,9 @@ tg::IntegerType parse_dtype(const std::string& name) {
 
 // Throws Error(usage) for options of text with --from-tokens, and for options of tokens without.
 void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
-  const std::vector<const char*> text_options = {"document-separator", "val-documents", "shuffle",
-                                                 "replace-invalid", "byte-sidecar"};
+  const std::vector<const char*> text_options = {
+      "document-separator", "val-documents", "shuffle",
+      "replace-invalid",    "byte-sidecar",  "document-start"};
   const std::vector<const char*> token_options = {"vocab-size", "dtype"};
   for (const char* other : from_tokens ? text_options : token_options) {
     REQUIRE(given.count(other) == 0, ExitCode::usage, "--{} is for {}; see make_shards --help",
@@ -124,6 +134,8 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.vocab_size = given["vocab-size"].as<int>();
   options.token_type = parse_dtype(given["dtype"].as<std::string>());
   if (given.count("tokenizer") > 0) options.tokenizer_path = given["tokenizer"].as<std::string>();
+  options.choices = {.pattern = given["pattern"].as<std::string>(),
+                     .document_start = given["document-start"].as<std::string>()};
   options.out_dir = given["out"].as<std::string>();
   options.files = given["files"].as<std::vector<std::string>>();
   options.text_key = given["text-key"].as<std::string>();
@@ -145,8 +157,8 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
           "--val-fraction: expected at least 0 and below 1, found {}", options.val_fraction);
   REQUIRE(options.val_documents >= 0, ExitCode::usage,
           "--val-documents: expected at least 0, found {}", options.val_documents);
-  REQUIRE(options.vocab_size >= 0 && options.vocab_size <= 65536, ExitCode::usage,
-          "--vocab-size: expected 0 to 65536, found {}", options.vocab_size);
+  REQUIRE(options.vocab_size >= 0 && options.vocab_size <= tg::kMaxPieces, ExitCode::usage,
+          "--vocab-size: expected 0 to {}, found {}", tg::kMaxPieces, options.vocab_size);
   REQUIRE(options.threads >= 0 && options.threads <= 1024, ExitCode::usage,
           "--threads: expected 0 to 1024, found {}", options.threads);
   if (options.threads == 0) {
@@ -168,7 +180,8 @@ void print_split(const char* name, const tg::ShardingReport::Split& split, bool 
 }
 
 void print_baselines(const tg::ShardingOptions& options) {
-  const tg::Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
+  const tg::Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops,
+                                options.choices);
   const auto& prefix = options.name_prefix;
   const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces(), prefix);
   const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces(), prefix);

@@ -13,7 +13,9 @@ FixedTexts data_identity(const DataConfig& data, const TokenSource& training) {
   const auto bytes = read_tokenizer_file(data.tokenizer_path);
   Xxh3 digest;
   digest.add(bytes.data(), bytes.size());
-  identity["tokenizer"] = fmt::format("{} bytes, digest {:016x}", bytes.size(), digest.value());
+  const auto& pattern = data.tokenizer_pattern;
+  identity["tokenizer"] = fmt::format("{} bytes, digest {:016x}{}", bytes.size(), digest.value(),
+                                      pattern.empty() ? "" : ", pattern " + pattern);
   return identity;
 }
 

@@ -117,12 +117,15 @@ std::string export_hf(const Settings& settings, const ModelPath& model, const st
     if (is_tokenizer_json(bytes)) {
       facts.auto_tokenizer = true;
       const auto vocabulary = read_tokenizer_json(bytes, tokenizer_path);
-      tokenizer_files = {{"tokenizer.json", std::move(bytes)},
-                         {"tokenizer_config.json", hf_tokenizer_config(vocabulary).dump(2)}};
-    } else if (const auto vocabulary = read_bpe_vocabulary(bytes, tokenizer_path)) {
+      tokenizer_files = {
+          {"tokenizer.json", std::move(bytes)},
+          {"tokenizer_config.json", hf_tokenizer_config(vocabulary, facts.bos_id).dump(2)}};
+    } else if (const auto vocabulary =
+                   read_bpe_vocabulary(bytes, tokenizer_path, settings.data.tokenizer_pattern)) {
       facts.auto_tokenizer = true;
-      tokenizer_files = {{"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
-                         {"tokenizer_config.json", hf_tokenizer_config(*vocabulary).dump(2)}};
+      tokenizer_files = {
+          {"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
+          {"tokenizer_config.json", hf_tokenizer_config(*vocabulary, facts.bos_id).dump(2)}};
     } else {
       tokenizer_files = {{"tokenizer.model", std::move(bytes)}};
     }

@@ -28,27 +28,36 @@ nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
   }
 
   // Ordered by rank, then by left piece.
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> ordered;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> ordered;
   for (const auto& [pair, merge] : vocabulary.merges) ordered.emplace_back(merge.rank, pair);
   std::ranges::sort(ordered);
   auto merges = json::array();
   for (const auto& [rank, pair] : ordered)
-    merges.push_back(spelled(pieces[pair >> 16]) + ' ' + spelled(pieces[pair & 0xffff]));
+    merges.push_back(spelled(pieces[BpeVocabulary::left_of(pair)]) + ' ' +
+                     spelled(pieces[BpeVocabulary::right_of(pair)]));
 
-  const auto byte_level = [](bool space) {
+  const auto byte_level = [](bool space, bool gpt2_pattern) {
     return json{{"type", "ByteLevel"},
                 {"add_prefix_space", space},
                 {"trim_offsets", true},
-                {"use_regex", true}};
+                {"use_regex", gpt2_pattern}};
   };
+  auto pre_tokenizer = byte_level(false, vocabulary.pattern.empty());
+  if (!vocabulary.pattern.empty()) {
+    const json split = {{"type", "Split"},
+                        {"pattern", {{"Regex", vocabulary.pattern}}},
+                        {"behavior", "Isolated"},
+                        {"invert", false}};
+    pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", {split, pre_tokenizer}}};
+  }
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", special},
           {"normalizer", nullptr},
-          {"pre_tokenizer", byte_level(false)},
+          {"pre_tokenizer", pre_tokenizer},
           {"post_processor", nullptr},
-          {"decoder", byte_level(true)},
+          {"decoder", byte_level(true, true)},
           {"model",
            {{"type", "BPE"},
             {"dropout", nullptr},
@@ -62,11 +71,11 @@ nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
             {"merges", merges}}}};
 }
 
-nlohmann::json hf_tokenizer_config(const BpeVocabulary& vocabulary) {
+nlohmann::json hf_tokenizer_config(const BpeVocabulary& vocabulary, int bos_id) {
   nlohmann::json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                            {"clean_up_tokenization_spaces", false}};
-  if (vocabulary.bos_id < 0) return config;
-  const auto& begin = vocabulary.pieces[static_cast<std::size_t>(vocabulary.bos_id)];
+  if (bos_id < 0) return config;
+  const auto& begin = vocabulary.pieces[static_cast<std::size_t>(bos_id)];
   config["bos_token"] = begin;
   config["eos_token"] = begin;
   return config;

@@ -20,6 +20,8 @@ struct DataConfig {
   std::string data_path = "./data/datasets/fineweb10B_sp1024";
   std::string shard_prefix = "fineweb";
   std::string tokenizer_path = "./data/tokenizers/fineweb_1024_bpe.model";
+  std::string tokenizer_pattern;
+  std::string document_start = "auto";
   bool caseops_enabled = false;
   ByteCountSource byte_counts = ByteCountSource::automatic;
   std::string text_key = "text";
@@ -39,9 +41,15 @@ struct DataConfig {
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
-         "SentencePiece model, tokenizer.json of a byte-level BPE, or GPT-2's vocab.bpe or "
-         ".tiktoken "
-         "table; empty: no val_bpb");
+         "SentencePiece model, tokenizer.json of a byte-level BPE, GPT-2's vocab.bpe or a "
+         ".tiktoken table; empty: no val_bpb");
+    line("tokenizer_pattern", s.tokenizer_pattern, anything, role::free,
+         "how a .tiktoken table's tokenizer splits text into words, which the table does not say: "
+         "gpt2, cl100k (also Llama 3's), qwen2, o200k or a regular expression; empty: GPT-2's for "
+         "a table of its size, others are refused");
+    line("document_start", s.document_start, anything, role::free,
+         "token that the tokenizer puts before each document and prompt: auto (its BOS), none or "
+         "the id of a special token");
     line("caseops_enabled", s.caseops_enabled, anything,
          role::fixed.only(RecipeChoice::last_record)
              .ineffective_if(mode::caseops_without_tokenizer,
@@ -62,7 +70,7 @@ struct DataConfig {
         "loader_order", s.loader_order, anything, role::fixed,
         "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is one "
         "row; aligned: each row begins with a document and is filled with whole documents");
-    line("bos_id", s.bos_id, within(0, most_parts - 1),
+    line("bos_id", s.bos_id, within(0, most_ids - 1),
          role::fixed_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_bos_id,
                              "has no effect without LOADER_ORDER=documents or aligned, "

@@ -113,7 +113,7 @@ void AlignedOrder::warn_once(int shard, std::int64_t rows) {
   warned = true;
 }
 
-const Document& AlignedOrder::document() {
+const DocumentPlace& AlignedOrder::document() {
   if (!document_) document_ = scan_->next();
   return *document_;
 }

@@ -50,7 +50,7 @@ class AlignedOrder final : public TokenOrder {
   bool fill_round(std::int64_t rows);
   void refuse_many_pieces(const Row& row) const;
   void warn_once(int shard, std::int64_t rows);
-  const Document& document();
+  const DocumentPlace& document();
   void go_to(std::int64_t position);
 
   const DocumentRows rows_;
@@ -59,11 +59,11 @@ class AlignedOrder final : public TokenOrder {
   std::int64_t span_;         // tokens of a row: L + 1
   std::vector<bool> warned_;  // by shard
   std::unique_ptr<DocumentScan> scan_;
-  std::optional<Document> document_;  // the next document, once document() was called
-  std::vector<Row> round_;            // the current round; after restore() its remainder
-  std::size_t taken_ = 0;             // rows of the round already dealt
-  std::int64_t position_ = 0;         // stream position at the end of the last dealt row
-  std::int64_t dealt_ = 0;            // rows of the step that were dealt in past rounds
+  std::optional<DocumentPlace> document_;  // the next document, once document() was called
+  std::vector<Row> round_;                 // the current round; after restore() its remainder
+  std::size_t taken_ = 0;                  // rows of the round already dealt
+  std::int64_t position_ = 0;              // stream position at the end of the last dealt row
+  std::int64_t dealt_ = 0;                 // rows of the step that were dealt in past rounds
 };
 
 }  // namespace tg

@@ -23,17 +23,17 @@ constexpr double unigram_weight = 10;
 struct Counts {
   std::vector<double> token;                       // [pieces] predicted tokens
   std::vector<double> context;                     // [pieces] context tokens
-  std::unordered_map<std::uint32_t, double> pair;  // x << 16 | y
+  std::unordered_map<std::uint64_t, double> pair;  // x << 32 | y
   double spaces = 0;                               // spaces outside the texts of pieces
   double spelled_spaces = 0;  // spaces whose bytes are counted as a spelled mark
   std::int64_t bytes = 0;
   double total = 0;
 
   // Counts a pair of tokens, the bytes of the second, and the bytes of its piece alone.
-  void add(std::uint16_t x, std::uint16_t y, int token_bytes, int piece_bytes) {
+  void add(TokenId x, TokenId y, int token_bytes, int piece_bytes) {
     ++token[y];
     ++context[x];
-    ++pair[std::uint32_t{x} << 16 | y];
+    ++pair[std::uint64_t{x} << 32 | y];
     bytes += token_bytes;
     // Extra bytes: 1 is a leading space; -1 a space that the tokenizer added; less means that the
     // preceding bytes and this one spell a mark, which is a space or, if added, nothing.
@@ -50,13 +50,13 @@ Counts count(const ShardSet& shards, const ByteTable& table) {
   counts.context.resize(table.base_bytes.size());
   counts.total = static_cast<double>(shards.total_tokens() - 1);
   ByteCounter counter(table);
-  std::vector<std::uint16_t> tokens;
+  std::vector<TokenId> tokens;
   constexpr std::int64_t chunk = 1 << 20;
-  std::optional<std::uint16_t> before;
+  std::optional<TokenId> before;
   for (std::int64_t begin = 0; begin < shards.total_tokens(); begin += chunk) {
     tokens.resize(static_cast<std::size_t>(std::min(chunk, shards.total_tokens() - begin)));
     shards.read_at(begin, tokens);
-    for (const std::uint16_t y : tokens) {
+    for (const TokenId y : tokens) {
       const auto bytes = counter.next(y);
       if (const auto x = std::exchange(before, y)) counts.add(*x, y, bytes, table.base_bytes[y]);
     }
@@ -95,7 +95,7 @@ double bigram_bits(const Counts& train, const Counts& val) {
   const auto size = static_cast<double>(train.token.size());
   double bits = 0;
   for (const auto& [pair, times] : val.pair) {
-    const std::size_t x = pair >> 16, y = pair & 0xffff;
+    const std::size_t x = pair >> 32, y = pair & 0xffffffff;
     const double unigram = (train.token[y] + 1) / (train.total + size);
     const auto found = train.pair.find(pair);
     const double pair_count = found == train.pair.end() ? 0 : found->second;

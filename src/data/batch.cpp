@@ -10,9 +10,9 @@ namespace tg {
 namespace {
 
 // Returns the tokens before `begin` on which the byte counts of the tokens from `begin` on depend.
-std::vector<std::uint16_t> context_of(const ByteTable& table, const TokenOrder& order,
-                                      std::int64_t begin) {
-  std::vector<std::uint16_t> before;
+std::vector<TokenId> context_of(const ByteTable& table, const TokenOrder& order,
+                                std::int64_t begin) {
+  std::vector<TokenId> before;
   std::int64_t wanted = table.by_pairs() ? 0 : ByteCounter::context - 1;
   while (std::ssize(before) < std::min(begin, wanted)) {
     before.resize(static_cast<std::size_t>(std::min(begin, wanted)));
@@ -24,8 +24,9 @@ std::vector<std::uint16_t> context_of(const ByteTable& table, const TokenOrder& 
 
 // Counts the bytes of all tokens of the place but the first. The last token of a span is followed
 // by the first token of the next span.
+template <class Id>
 std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, const Place& place,
-                           std::span<const std::uint16_t> tokens) {
+                           std::span<Id> tokens) {
   std::int64_t counted = 0;
   for (const auto& span : place.spans) {
     if (bytes.sidecar) {
@@ -34,14 +35,15 @@ std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, cons
       continue;
     }
     const auto size = static_cast<std::size_t>(span.tokens);
-    counted += count_bytes(*bytes.table, tokens.first(std::min(size + 1, tokens.size())),
-                           context_of(*bytes.table, order, span.begin));
+    const std::span<const Id> counting = tokens.first(std::min(size + 1, tokens.size()));
+    counted += count_bytes(*bytes.table, counting, context_of(*bytes.table, order, span.begin));
     tokens = tokens.subspan(size);
   }
   return counted;
 }
 
-void read_spans(const TokenOrder& order, const Place& place, std::span<std::uint16_t> out) {
+template <class Id>
+void read_spans(const TokenOrder& order, const Place& place, std::span<Id> out) {
   for (const auto& span : place.spans) {
     const auto size = static_cast<std::size_t>(span.tokens);
     order.read(span.begin, out.first(size));
@@ -54,15 +56,16 @@ std::int64_t row_of(const BatchLayout& layout, std::int64_t inputs) {
 }
 
 void replace_buffer(const TokenOrder& order, std::int64_t segment_capacity,
-                    const AllocateTokens& allocate, HostBatch& batch) {
-  auto buffer = allocate(HostBatch::stored(order.span_tokens(), segment_capacity));
-  std::copy_n(batch.buffer.get(), batch.tokens, buffer.get());
+                    const AllocateBatch& allocate, HostBatch& batch) {
+  batch.id_bytes = order.id_bytes();
+  auto buffer = allocate(HostBatch::stored(order.span_tokens() * batch.id_bytes, segment_capacity));
+  std::copy_n(batch.buffer.get(), batch.tokens * batch.id_bytes, buffer.get());
   batch.buffer = std::move(buffer);
   batch.segment_capacity = segment_capacity;
 }
 
-void store_segments(const TokenOrder& order, const SegmentRule& rule,
-                    const AllocateTokens& allocate, HostBatch& batch) {
+void store_segments(const TokenOrder& order, const SegmentRule& rule, const AllocateBatch& allocate,
+                    HostBatch& batch) {
   auto boundaries = segment_starts(batch.inputs(), batch.seq_len, rule);
   batch.segments = std::ssize(boundaries);
   batch.longest_segment = longest_segment(batch.seq_len, rule);
@@ -76,13 +79,13 @@ void store_segments(const TokenOrder& order, const SegmentRule& rule,
 
 }  // namespace
 
-TokenBuffer allocate_on_heap(std::int64_t tokens) {
-  return {new std::uint16_t[static_cast<std::size_t>(tokens)],
-          [](std::uint16_t* buffer) { delete[] buffer; }};
+BatchBuffer allocate_on_heap(std::int64_t bytes) {
+  return {new std::byte[static_cast<std::size_t>(bytes)],
+          [](std::byte* buffer) { delete[] buffer; }};
 }
 
 void require_buffer(const TokenOrder& order, const BatchLayout& layout,
-                    const AllocateTokens& allocate, HostBatch& batch) {
+                    const AllocateBatch& allocate, HostBatch& batch) {
   if (batch.buffer) return;
   const auto inputs = order.span_tokens() - 1;
   const auto segments =
@@ -91,7 +94,7 @@ void require_buffer(const TokenOrder& order, const BatchLayout& layout,
 }
 
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
-          const AllocateTokens& allocate, HostBatch& batch) {
+          const AllocateBatch& allocate, HostBatch& batch) {
   batch.tokens = 0;
   batch.segments = 0;
   batch.text_bytes = 0;
@@ -100,17 +103,19 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   batch.seq_len = row_of(layout, size - 1);
   assert(size > 1 && (size - 1) % batch.seq_len == 0);
   const SpanScope span(layout.spans, "read", batch.batch_index);
-  const std::span tokens(batch.buffer.get(), static_cast<std::size_t>(size));
-  read_spans(order, *place, tokens);
+  std::visit(
+      [&](auto tokens) {
+        read_spans(order, *place, tokens);
+        if (layout.bytes != nullptr)
+          batch.text_bytes = count_targets(*layout.bytes, order, *place, tokens);
+      },
+      ids_at(batch.buffer.get(), size, batch.id_bytes));
   batch.tokens = size;
-  if (layout.bytes != nullptr) {
-    batch.text_bytes = count_targets(*layout.bytes, order, *place, tokens);
-  }
   if (layout.segments) store_segments(order, *layout.segments, allocate, batch);
 }
 
 OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                             AllocateTokens allocate)
+                             AllocateBatch allocate)
     : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
 
 void OrderedSource::reshape(const BatchShape& shape) {

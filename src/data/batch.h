@@ -1,11 +1,12 @@
 #pragma once
 // Micro-batches in host memory, and the sources that read them. A micro-batch of B sequences of T
 // tokens has B * T + 1 tokens: the inputs x are all but the last, the targets y all but the first.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "base/span_log.h"
 #include "config/batch_shape.h"
@@ -15,17 +16,18 @@
 
 namespace tg {
 
-// Host memory for tokens, with the deleter of its allocator (heap, or pinned for a GPU).
-using TokenBuffer = std::unique_ptr<std::uint16_t[], std::function<void(std::uint16_t*)>>;
-using AllocateTokens = std::function<TokenBuffer(std::int64_t tokens)>;
+// Host memory for a batch, with the deleter of its allocator (heap, or pinned for a GPU).
+using BatchBuffer = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
+using AllocateBatch = std::function<BatchBuffer(std::int64_t bytes)>;
 
-TokenBuffer allocate_on_heap(std::int64_t tokens);
+BatchBuffer allocate_on_heap(std::int64_t bytes);
 
 // Micro-batch in a host buffer. next() may exchange the buffer of the batch that it is passed, so
 // that a source can fill buffers ahead; a caller that copies from a batch asynchronously must not
 // pass it to next() before the copy is done.
 struct HostBatch {
-  TokenBuffer buffer;                 // empty before the first next()
+  BatchBuffer buffer;                 // empty before the first next()
+  int id_bytes = 0;                   // of a token in the buffer, 2 or 4
   std::int64_t tokens = 0;            // B * T + 1; 0: no micro-batch for this rank
   std::int64_t seq_len = 0;           // T
   std::int64_t text_bytes = 0;        // bytes of the targets' text, if the layout counts them
@@ -36,23 +38,27 @@ struct HostBatch {
   std::int64_t segment_capacity = 0;  // segments that the buffer can hold; 0: no rule
 
   // [B * T] each; overlapping views of the buffer.
-  std::span<const std::uint16_t> inputs() const { return part(0); }
-  std::span<const std::uint16_t> targets() const { return part(1); }
+  Ids inputs() const { return part(0); }
+  Ids targets() const { return part(1); }
 
-  // Offset, in uint16, of the segment boundaries: segment_capacity + 1 int32, aligned, after the
-  // tokens. They are the beginning of each segment, then B * T, repeated to the end (empty
-  // segments).
-  std::int64_t boundaries_begin() const { return tokens + tokens % 2; }
-  // Number of uint16 of the buffer in use; the static overload gives it for any sizes.
-  std::int64_t stored() const { return stored(tokens, segment_capacity); }
-  static std::int64_t stored(std::int64_t tokens, std::int64_t segment_capacity) {
-    return segment_capacity == 0 ? tokens : tokens + tokens % 2 + 2 * (segment_capacity + 1);
+  // Byte offset of the segment boundaries: segment_capacity + 1 int32, aligned, after the tokens.
+  // They are the beginning of each segment, then B * T, repeated to the end (empty segments).
+  std::int64_t boundaries_begin() const { return aligned(tokens * id_bytes); }
+  // Bytes of the buffer in use; the static overload gives them for any sizes.
+  std::int64_t stored() const { return stored(tokens * id_bytes, segment_capacity); }
+  static std::int64_t stored(std::int64_t token_bytes, std::int64_t segment_capacity) {
+    if (segment_capacity == 0) return token_bytes;
+    return aligned(token_bytes) + kBoundaryBytes * (segment_capacity + 1);
   }
 
  private:
-  std::span<const std::uint16_t> part(std::int64_t first) const {
-    if (tokens == 0) return {};
-    return {buffer.get() + first, static_cast<std::size_t>(tokens - 1)};
+  static constexpr std::int64_t kBoundaryBytes = sizeof(std::int32_t);
+  static std::int64_t aligned(std::int64_t bytes) {
+    return (bytes + kBoundaryBytes - 1) / kBoundaryBytes * kBoundaryBytes;
+  }
+  Ids part(std::int64_t first) const {
+    const std::byte* const begin = buffer.get() + first * id_bytes;
+    return ids_at(begin, std::max<std::int64_t>(tokens - 1, 0), id_bytes);
   }
 };
 
@@ -66,12 +72,12 @@ struct BatchLayout {
 
 // Allocates a buffer for the order's largest micro-batch if the batch has none.
 void require_buffer(const TokenOrder& order, const BatchLayout& layout,
-                    const AllocateTokens& allocate, HostBatch& batch);
+                    const AllocateBatch& allocate, HostBatch& batch);
 // Reads the micro-batch at `place` into the batch's buffer, which has room for its tokens; replaces
 // the buffer if it has no room for the segments. Without a place sets tokens to 0. Thread-safe for
 // different batches.
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
-          const AllocateTokens& allocate, HostBatch& batch);
+          const AllocateBatch& allocate, HostBatch& batch);
 
 class BatchSource {
  public:
@@ -91,7 +97,7 @@ class BatchSource {
 class OrderedSource final : public BatchSource {
  public:
   OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                AllocateTokens allocate = allocate_on_heap);
+                AllocateBatch allocate = allocate_on_heap);
 
   bool next(HostBatch& batch) override;
   LoaderState state() const override { return order_->state(); }
@@ -102,7 +108,7 @@ class OrderedSource final : public BatchSource {
  private:
   std::unique_ptr<TokenOrder> order_;
   BatchLayout layout_;
-  AllocateTokens allocate_;
+  AllocateBatch allocate_;
   std::int64_t rounds_ = 0;
 };
 

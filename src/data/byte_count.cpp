@@ -10,13 +10,13 @@ namespace tg {
 namespace {
 
 // Returns the byte pieces of the mark, in order. A model that has some byte pieces has all.
-std::vector<std::uint16_t> spelling_of(std::string_view mark, const Tokenizer& tokenizer) {
-  std::vector<std::uint16_t> ids;
+std::vector<TokenId> spelling_of(std::string_view mark, const Tokenizer& tokenizer) {
+  std::vector<TokenId> ids;
   for (const char byte : mark) {
     for (int id = 0; id < tokenizer.pieces(); ++id) {
       const bool is_byte = tokenizer.kind(id) == Tokenizer::Kind::byte;
       if (is_byte && byte_of_piece(tokenizer.piece(id)) == byte)
-        ids.push_back(static_cast<std::uint16_t>(id));
+        ids.push_back(static_cast<TokenId>(id));
     }
   }
   return ids;
@@ -49,7 +49,7 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
   for (int id = 0; id < tokenizer.pieces(); ++id) {
     const auto kind = tokenizer.kind(id);
     if (kind == Tokenizer::Kind::unknown || kind == Tokenizer::Kind::unused)
-      table.unknown_ids.push_back(static_cast<std::uint16_t>(id));
+      table.unknown_ids.push_back(static_cast<TokenId>(id));
     const auto text = piece_text(tokenizer, id);
     if (text.empty()) continue;
     const auto index = static_cast<std::size_t>(id);
@@ -65,20 +65,20 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
   return table;
 }
 
-std::int64_t count_unknown(const ByteTable& table, std::span<const std::uint16_t> tokens) {
+std::int64_t count_unknown(const ByteTable& table, std::span<const TokenId> tokens) {
   std::int64_t count = 0;
   for (const auto id : table.unknown_ids) count += std::ranges::count(tokens, id);
   return count;
 }
 
-std::optional<int> ByteCounter::bytes_of_operator(std::uint16_t id) {
+std::optional<int> ByteCounter::bytes_of_operator(TokenId id) {
   const bool is_text = escaped_;
   escaped_ = !is_text && table_.may_escape(id);
   if (std::ranges::find(table_.case_operators, id) == table_.case_operators.end()) return {};
   return is_text ? static_cast<int>(kCaseOperatorBytes) : 0;
 }
 
-int ByteCounter::correction(std::uint16_t id) {
+int ByteCounter::correction(TokenId id) {
   if (const auto bytes = bytes_of_operator(id)) {
     after_space_ = false;
     spelled_ = 0;
@@ -103,13 +103,17 @@ int ByteCounter::correction(std::uint16_t id) {
   return space - static_cast<int>(spelling.size());
 }
 
-std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> tokens,
-                         std::span<const std::uint16_t> before) {
+std::int64_t count_bytes(const ByteTable& table, const Ids& tokens,
+                         std::span<const TokenId> before) {
   ByteCounter counter(table);
   for (const auto id : before) counter.next(id);
-  counter.next(tokens.front());
   std::int64_t bytes = 0;
-  for (const auto id : tokens.subspan(1)) bytes += counter.next(id);
+  std::visit(
+      [&](auto ids) {
+        counter.next(ids.front());
+        for (const auto id : ids.subspan(1)) bytes += counter.next(id);
+      },
+      tokens);
   return bytes;
 }
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "data/ids.h"
 #include "text/tokenizer.h"
 
 namespace tg {
@@ -28,21 +29,21 @@ struct ByteTable {
   std::vector<std::uint8_t> boundary;
   // Unknown and unused pieces, whose ids do not determine their text; they count 0 bytes, as in the
   // reference implementation.
-  std::vector<std::uint16_t> unknown_ids{};
+  std::vector<TokenId> unknown_ids{};
   bool unknown_hide_spaces = false;  // they may be ordinary text, which makes the counts wrong
 
   // For the three kinds above; else empty.
-  std::vector<std::uint8_t> trailing_space{};   // as leading_space, for pieces that end in a space
-  std::vector<std::uint16_t> spelled_space{};   // byte pieces that together spell a space
-  bool first_is_added = false;                  // SpaceMarks::first_is_added
-  std::vector<std::uint16_t> case_operators{};  // ids of kCaseOperators
+  std::vector<std::uint8_t> trailing_space{};  // as leading_space, for pieces that end in a space
+  std::vector<TokenId> spelled_space{};        // byte pieces that together spell a space
+  bool first_is_added = false;                 // SpaceMarks::first_is_added
+  std::vector<TokenId> case_operators{};       // ids of kCaseOperators
 
   // Returns whether the formula above suffices.
   bool by_pairs() const {
     return trailing_space.empty() && spelled_space.empty() && case_operators.empty();
   }
   // Returns whether the token may be U+E004 before an operator of the text.
-  bool may_escape(std::uint16_t id) const {
+  bool may_escape(TokenId id) const {
     return !case_operators.empty() && id == case_operators.back();
   }
 };
@@ -53,7 +54,7 @@ std::string piece_text(const Tokenizer& tokenizer, int id);
 ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size);
 
 // Returns how many of the tokens are in unknown_ids.
-std::int64_t count_unknown(const ByteTable& table, std::span<const std::uint16_t> tokens);
+std::int64_t count_unknown(const ByteTable& table, std::span<const TokenId> tokens);
 
 // Counts tokens one by one. The count of a token depends on at most the three before it and, if
 // these begin with one that may_escape(), on all consecutive ones of that kind.
@@ -65,7 +66,7 @@ class ByteCounter {
   explicit ByteCounter(const ByteTable& table) : table_(table), by_pairs_(table.by_pairs()) {}
 
   // Returns the bytes of `id` after the ids of all previous calls.
-  int next(std::uint16_t id) {
+  int next(TokenId id) {
     const int bytes =
         table_.base_bytes[id] + (table_.leading_space[id] & static_cast<int>(!after_boundary_));
     const int total = by_pairs_ ? bytes : bytes + correction(id);
@@ -74,8 +75,8 @@ class ByteCounter {
   }
 
  private:
-  int correction(std::uint16_t id);
-  std::optional<int> bytes_of_operator(std::uint16_t id);
+  int correction(TokenId id);
+  std::optional<int> bytes_of_operator(TokenId id);
 
   const ByteTable& table_;
   bool by_pairs_;
@@ -90,7 +91,7 @@ class ByteCounter {
 // Returns the bytes of all tokens but the first. `before`: the preceding tokens on which the second
 // token's count depends, at least ByteCounter::context − 1 or all that there are; empty for a table
 // by_pairs().
-std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> tokens,
-                         std::span<const std::uint16_t> before = {});
+std::int64_t count_bytes(const ByteTable& table, const Ids& tokens,
+                         std::span<const TokenId> before = {});
 
 }  // namespace tg

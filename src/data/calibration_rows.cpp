@@ -30,11 +30,15 @@ CalibrationRows::CalibrationRows(const TokenSource& source, std::int64_t row_tok
           source.pattern(), rank, row_tokens + 1, row_tokens, max_found);
 }
 
-void CalibrationRows::read(std::span<std::uint16_t> out) {
+void CalibrationRows::read(const MutableIds& out) {
   const auto row_tokens = static_cast<std::size_t>(row_tokens_);
-  assert(out.size() % row_tokens == 0);
-  for (; !out.empty(); out = out.subspan(row_tokens))
-    source_.read_at(next_row(), out.first(row_tokens));
+  std::visit(
+      [&](auto ids) {
+        assert(ids.size() % row_tokens == 0);
+        for (; !ids.empty(); ids = ids.subspan(row_tokens))
+          source_.read_at(next_row(), ids.first(row_tokens));
+      },
+      out);
 }
 
 std::int64_t CalibrationRows::next_row() {

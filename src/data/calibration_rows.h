@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "data/numpy_random.h"
@@ -24,10 +23,11 @@ class CalibrationRows {
   std::int64_t row_tokens() const { return row_tokens_; }
   // Returns the number of rows before windows were first drawn again; 0: not yet.
   std::int64_t rows_until_repeated() const { return rows_until_repeated_; }
-  // Reads consecutive rows; out.size() is a multiple of T. A source with one shard, such as text,
-  // is read up to token 10⁸: the first call waits for them or for the end of the text. Throws what
-  // reading throws (bad_data, missing_input, io).
-  void read(std::span<std::uint16_t> out);
+  int id_bytes() const { return source_.id_bytes(); }
+  // Reads consecutive rows; the number of ids in `out` is a multiple of T. A source with one shard,
+  // such as text, is read up to token 10⁸: the first call waits for them or for the end of the
+  // text. Throws what reading throws (bad_data, missing_input, io).
+  void read(const MutableIds& out);
 
  private:
   struct Shard {

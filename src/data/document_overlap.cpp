@@ -14,7 +14,7 @@ void sort_unique(std::vector<std::uint64_t>& hashes) {
 
 }  // namespace
 
-void DocumentOverlap::append(bool validation, std::span<const std::uint16_t> tokens,
+void DocumentOverlap::append(bool validation, std::span<const TokenId> tokens,
                              bool begins_document) {
   if (begins_document || !document_) {
     end_document();
@@ -24,8 +24,8 @@ void DocumentOverlap::append(bool validation, std::span<const std::uint16_t> tok
   document_->add(tokens.data(), tokens.size_bytes());
 }
 
-void DocumentOverlap::append_stream(bool validation, std::span<const std::uint16_t> tokens,
-                                    int bos_id) {
+void DocumentOverlap::append_stream(bool validation, std::span<const TokenId> tokens,
+                                    TokenId bos_id) {
   for (auto begin = tokens.begin(); begin != tokens.end();) {
     const bool begins_document = *begin == bos_id || !document_ || validation != validation_;
     const auto end = std::find(begin + 1, tokens.end(), bos_id);

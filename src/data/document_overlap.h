@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "files/xxh3.h"
+#include "text/token_id.h"
 
 namespace tg {
 
@@ -17,9 +18,9 @@ class DocumentOverlap {
   explicit DocumentOverlap(std::size_t max_documents = 1 << 20) : max_documents_(max_documents) {}
 
   // Adds a document or the next part of one; the parts of a document are consecutive.
-  void append(bool validation, std::span<const std::uint16_t> tokens, bool begins_document);
+  void append(bool validation, std::span<const TokenId> tokens, bool begins_document);
   // Adds tokens of the split, in which `bos_id` begins a document.
-  void append_stream(bool validation, std::span<const std::uint16_t> tokens, int bos_id);
+  void append_stream(bool validation, std::span<const TokenId> tokens, TokenId bos_id);
 
   struct Found {
     std::int64_t compared = 0;  // distinct validation documents

@@ -10,12 +10,15 @@ namespace tg {
 DocumentScan::DocumentScan(const TokenSource& source, std::int64_t bos_id, std::int64_t position,
                            std::int64_t ahead)
     : source_(source),
-      bos_id_(static_cast<std::uint16_t>(bos_id)),
+      bos_id_(static_cast<TokenId>(bos_id)),
       ahead_(ahead),
       // Small enough to stay in a core's cache, and to stop quickly.
       block_(std::clamp<std::int64_t>(ahead / 16, 1 << 12, 1 << 18)),
       taken_(position),
-      thread_([this, position] { scan(position); }) {}
+      thread_([this, position] {
+        if (source_.id_bytes() == sizeof(NarrowId)) return scan<NarrowId>(position);
+        scan<TokenId>(position);
+      }) {}
 
 DocumentScan::~DocumentScan() {
   {
@@ -26,7 +29,7 @@ DocumentScan::~DocumentScan() {
   thread_.join();
 }
 
-Document DocumentScan::next() {
+DocumentPlace DocumentScan::next() {
   std::unique_lock lock(mutex_);
   any_.wait(lock, [&] { return !found_.empty() || error_; });
   if (found_.empty()) std::rethrow_exception(error_);
@@ -37,10 +40,12 @@ Document DocumentScan::next() {
   return document;
 }
 
+template <class Id>
 void DocumentScan::scan(std::int64_t position) {
   try {
+    std::vector<Id> tokens;
     auto from = position_in(source_, position);
-    while (scan_shard(from)) {
+    while (scan_shard(from, tokens)) {
       from.begin = 0;
       if (++from.shard < source_.count()) continue;
       const int last = source_.count() - 1;
@@ -55,10 +60,11 @@ void DocumentScan::scan(std::int64_t position) {
 }
 
 // Returns false when the scan should stop.
-bool DocumentScan::scan_shard(const StreamPosition& from) {
+template <class Id>
+bool DocumentScan::scan_shard(const StreamPosition& from, std::vector<Id>& tokens) {
   const auto stored = source_.start(from.shard), shard_begin = from.pass_begin + stored;
-  std::optional<Document> open;
-  std::vector<Document> found;
+  std::optional<DocumentPlace> open;
+  std::vector<DocumentPlace> found;
   const auto close = [&](std::int64_t end) {
     if (!open) return;
     open->tokens = end - open->begin;
@@ -70,26 +76,27 @@ bool DocumentScan::scan_shard(const StreamPosition& from) {
   for (auto begin = from.begin;;) {
     const auto end = tokens_up_to(source_, from.shard, begin + block_);
     const bool ended = end == begin;
-    tokens_.resize(static_cast<std::size_t>(end - begin));
-    if (!ended) source_.read_at(stored + begin, tokens_);
+    tokens.resize(static_cast<std::size_t>(end - begin));
+    if (!ended) source_.read_at(stored + begin, tokens);
     for (std::size_t at = 0;; ++at) {
-      at += find_token(std::span(tokens_).subspan(at), bos_id_);
-      if (at == tokens_.size()) break;
+      at += find_token(std::span<const Id>(tokens).subspan(at), bos_id_);
+      if (at == tokens.size()) break;
       const auto position = shard_begin + begin + static_cast<std::int64_t>(at);
       close(position);
-      open = Document{.begin = position, .tokens = 0, .shard = from.shard, .first = first};
+      open = DocumentPlace{.begin = position, .tokens = 0, .shard = from.shard, .first = first};
       first = false;
     }
     begin = end;
     if (ended && first)
-      open = Document{.begin = shard_begin + end, .tokens = 0, .shard = from.shard, .first = true};
+      open = DocumentPlace{
+          .begin = shard_begin + end, .tokens = 0, .shard = from.shard, .first = true};
     if (ended) close(shard_begin + end);
     if (!publish(found, shard_begin + end)) return false;
     if (ended) return true;
   }
 }
 
-bool DocumentScan::publish(std::vector<Document>& found, std::int64_t scanned) {
+bool DocumentScan::publish(std::vector<DocumentPlace>& found, std::int64_t scanned) {
   std::unique_lock lock(mutex_);
   found_.insert(found_.end(), found.begin(), found.end());
   found.clear();

@@ -12,7 +12,7 @@
 
 namespace tg {
 
-struct Document {
+struct DocumentPlace {
   std::int64_t begin = 0;   // stream position of its BOS
   std::int64_t tokens = 0;  // up to the next BOS or the end of the shard
   int shard = 0;
@@ -32,22 +32,23 @@ class DocumentScan {
 
   // Blocks until the next document and its end are found. A shard without documents yields one of 0
   // tokens. Throws what reading throws, now and at every later call.
-  Document next();
+  DocumentPlace next();
 
  private:
+  template <class Id>
   void scan(std::int64_t position);
-  bool scan_shard(const StreamPosition& from);
-  bool publish(std::vector<Document>& found, std::int64_t scanned);
+  template <class Id>
+  bool scan_shard(const StreamPosition& from, std::vector<Id>& tokens);
+  bool publish(std::vector<DocumentPlace>& found, std::int64_t scanned);
   bool has_room() const { return found_.empty() || scanned_ < taken_ + ahead_; }
 
   const TokenSource& source_;
-  const std::uint16_t bos_id_;
+  const TokenId bos_id_;
   const std::int64_t ahead_, block_;  // tokens
-  std::vector<std::uint16_t> tokens_;
 
   std::mutex mutex_;
   std::condition_variable room_, any_;
-  std::deque<Document> found_;
+  std::deque<DocumentPlace> found_;
   std::int64_t scanned_ = 0, taken_ = 0;  // stream positions: scanned, returned
   std::exception_ptr error_;
   bool stopping_ = false;

@@ -29,7 +29,7 @@ DocumentShuffle::DocumentShuffle(std::string dir, std::uint64_t key)
 DocumentShuffle::DocumentShuffle(std::string dir, std::uint64_t key, Limits limits)
     : dir_(std::move(dir)), key_(key), limits_(limits), buckets_(make_buckets()) {}
 
-void DocumentShuffle::append(std::span<const std::uint16_t> tokens, bool begins_document) {
+void DocumentShuffle::append(std::span<const std::byte> tokens, bool begins_document) {
   if (begins_document) document_key_ = splitmix64(key_, documents_++);
   assert(documents_ > 0);
   deal({document_key_, tokens}, key_bits, buckets_);

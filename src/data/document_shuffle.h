@@ -25,11 +25,11 @@ class DocumentShuffle {
   DocumentShuffle(std::string dir, std::uint64_t key);
   DocumentShuffle(std::string dir, std::uint64_t key, Limits limits);
 
-  // Adds a document or the next part of one; the parts of a document are consecutive. append() and
-  // take() throw Error(cannot_create) and Error(io) (disk full).
-  void append(std::span<const std::uint16_t> tokens, bool begins_document);
+  // Adds a document's stored tokens or the next part of them; the parts of a document are
+  // consecutive. append() and take() throw Error(cannot_create) and Error(io) (disk full).
+  void append(std::span<const std::byte> tokens, bool begins_document);
   // Passes all documents to `write` in shuffled order, part by part, and removes them.
-  using Write = std::function<void(std::span<const std::uint16_t>)>;
+  using Write = std::function<void(std::span<const std::byte>)>;
   void take(const Write& write);
 
  private:

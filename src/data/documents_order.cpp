@@ -100,14 +100,14 @@ std::int64_t DocumentsOrder::first_document(int shard) {
 }
 
 std::int64_t DocumentsOrder::find_document(int shard) const {
-  std::vector<std::uint16_t> tokens;
+  std::vector<TokenId> tokens;
   std::int64_t begin = 0;
   // Most shards have it within the first few thousand tokens.
   for (std::int64_t wanted = 1 << 12;; wanted = 1 << 20) {
     const auto end = tokens_up_to(source_, shard, begin + wanted);
     tokens.resize(static_cast<std::size_t>(end - begin));
     source_.read_at(source_.start(shard) + begin, tokens);
-    const auto found = find_token(tokens, static_cast<std::uint16_t>(bos_id_));
+    const auto found = find_token(std::span<const TokenId>(tokens), static_cast<TokenId>(bos_id_));
     begin += static_cast<std::int64_t>(found);
     if (found < tokens.size() || tokens.empty()) return begin;
   }

@@ -7,12 +7,12 @@
 
 namespace tg {
 
-AllocateTokens token_allocator(at::Device device) {
+AllocateBatch batch_allocator(at::Device device) {
   if (!device.is_cuda()) return allocate_on_heap;
-  return [](std::int64_t tokens) {
-    const auto pinned = at::empty({tokens}, at::TensorOptions(at::kUInt16).pinned_memory(true));
-    auto* const data = static_cast<std::uint16_t*>(pinned.mutable_data_ptr());
-    return TokenBuffer(data, [pinned](std::uint16_t*) {});  // the deleter owns the tensor
+  return [](std::int64_t bytes) {
+    const auto pinned = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(true));
+    auto* const data = static_cast<std::byte*>(pinned.mutable_data_ptr());
+    return BatchBuffer(data, [pinned](std::byte*) {});  // the deleter owns the tensor
   };
 }
 
@@ -25,7 +25,8 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
                  Transfer{{}, {}, c10::Event(device.type()), c10::Event(device.type())}},
       ids_(at::empty({source_->span_tokens()}, at::TensorOptions(device).dtype(at::kLong))) {
   if (!device.is_cuda()) return;
-  for (auto& transfer : transfers_) require_staging(transfer, ids_.numel());
+  for (auto& transfer : transfers_)
+    require_staging(transfer, ids_.numel() * static_cast<std::int64_t>(sizeof(NarrowId)));
   if (copy_stream) {
     copy_stream_ = stream_from_pool(device);
   }
@@ -49,7 +50,7 @@ DeviceBatch Feeder::next() {
 
   const SpanScope span(spans_, "copy", batch.batch_index);
   const auto compute = compute_stream(device_);
-  const auto host = at::from_blob(transfer.host.buffer.get(), {batch.stored()}, at::kUInt16);
+  const auto host = at::from_blob(transfer.host.buffer.get(), {batch.stored()}, at::kByte);
   if (device_.is_cuda()) {
     require_staging(transfer, batch.stored());
     copy_to_gpu(transfer, host);
@@ -72,13 +73,15 @@ DeviceBatch Feeder::next() {
 void Feeder::require_staging(Transfer& transfer, std::int64_t size) {
   if (transfer.staging.defined() && transfer.staging.numel() >= size) return;
   // The caching allocator may return memory that work on this stream still uses.
-  transfer.staging = at::empty({size}, ids_.options().dtype(at::kUInt16));
+  transfer.staging = at::empty({size}, ids_.options().dtype(at::kByte));
   transfer.widened.record(compute_stream(device_));
 }
 
 // `stored` is the batch's buffer, or its copy on the device.
 void Feeder::widen(const HostBatch& batch, const at::Tensor& stored) {
-  ids_.narrow(0, 0, batch.tokens).copy_(stored.narrow(0, 0, batch.tokens));
+  const auto type = batch.id_bytes == sizeof(NarrowId) ? at::kUInt16 : at::kUInt32;
+  ids_.narrow(0, 0, batch.tokens)
+      .copy_(stored.narrow(0, 0, batch.tokens * batch.id_bytes).view(type));
   if (batch.segment_capacity > 0) take_segments(batch, stored);
 }
 
@@ -93,7 +96,7 @@ void Feeder::take_segments(const HostBatch& batch, const at::Tensor& stored) {
     segments_ = at::empty({size}, ids_.options().dtype(at::kInt));
   }
   segments_.narrow(0, 0, size)
-      .copy_(stored.narrow(0, batch.boundaries_begin(), 2 * size).view(at::kInt));
+      .copy_(stored.narrow(0, batch.boundaries_begin(), 4 * size).view(at::kInt));
   // The buffer may be smaller than segments_, which another buffer's batch has grown.
   const auto rest = segments_.numel() - size;
   if (rest > 0) segments_.narrow(0, size, rest).fill_(batch.tokens - 1);

@@ -29,7 +29,7 @@ struct DeviceBatch {
 };
 
 // Allocates host memory that the device can copy from asynchronously: pinned for a GPU, else heap.
-AllocateTokens token_allocator(at::Device device);
+AllocateBatch batch_allocator(at::Device device);
 
 // Source of a step's batches.
 class BatchFeed {
@@ -51,7 +51,8 @@ class BatchFeed {
 
 // Copies a source's micro-batches to the device, for use on the current stream. On a GPU the host
 // does not wait for the copy. With `copy_stream` the copy runs on a separate stream, concurrently
-// with previously queued work. A token is 2 bytes on the bus and is widened to int64 on the device.
+// with previously queued work. A token has its source's id_bytes() on the bus and is widened to
+// int64 on the device.
 class Feeder final : public BatchFeed {
  public:
   // `spans` receives a span per copy; may be null.
@@ -73,7 +74,7 @@ class Feeder final : public BatchFeed {
   // after `widened`, which require_staging() records after earlier uses of its memory.
   struct Transfer {
     HostBatch host;
-    at::Tensor staging;  // uint16 on a GPU, for HostBatch::stored(); undefined on a CPU
+    at::Tensor staging;  // uint8 on a GPU, for HostBatch::stored(); undefined on a CPU
     c10::Event copied, widened;
   };
 

@@ -1,11 +1,16 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <span>
+
+#include "data/ids.h"
 
 namespace tg {
 
 // Returns the index of the first `id`; tokens.size() if there is none.
-std::size_t find_token(std::span<const std::uint16_t> tokens, std::uint16_t id);
+template <class Id>
+std::size_t find_token(std::span<const Id> tokens, TokenId id);
+
+extern template std::size_t find_token(std::span<const NarrowId> tokens, TokenId id);
+extern template std::size_t find_token(std::span<const TokenId> tokens, TokenId id);
 
 }  // namespace tg

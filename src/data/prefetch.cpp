@@ -20,7 +20,7 @@ std::exception_ptr error_of(F&& work) {
 }  // namespace
 
 PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                               PrefetchOptions options, AllocateTokens allocate)
+                               PrefetchOptions options, AllocateBatch allocate)
     : order_(std::move(order)),
       layout_(layout),
       allocate_(std::move(allocate)),
@@ -113,7 +113,7 @@ void PrefetchSource::reshape(const BatchShape& shape) {
 std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
                                          const BatchLayout& layout,
                                          const std::optional<PrefetchOptions>& ahead,
-                                         AllocateTokens allocate) {
+                                         AllocateBatch allocate) {
   if (!ahead) {
     return std::make_unique<OrderedSource>(std::move(order), layout, std::move(allocate));
   }

@@ -24,7 +24,7 @@ class PrefetchSource final : public BatchSource {
   // Starts reading. Calls `allocate` once per slot of the queue, in next() for a batch without a
   // buffer, and in the workers for a batch with more segments than its buffer can hold.
   PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                 PrefetchOptions options, AllocateTokens allocate = allocate_on_heap);
+                 PrefetchOptions options, AllocateBatch allocate = allocate_on_heap);
   ~PrefetchSource() override;
 
   // Blocks until the batch is read and exchanges buffers with it. Rethrows a worker's exception at
@@ -54,7 +54,7 @@ class PrefetchSource final : public BatchSource {
 
   std::unique_ptr<TokenOrder> order_;  // guarded by mutex_, except read()
   BatchLayout layout_;
-  AllocateTokens allocate_;
+  AllocateBatch allocate_;
   std::vector<Slot> ring_;
   std::size_t worker_count_;
   std::vector<std::thread> workers_;
@@ -71,6 +71,6 @@ class PrefetchSource final : public BatchSource {
 std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
                                          const BatchLayout& layout,
                                          const std::optional<PrefetchOptions>& ahead,
-                                         AllocateTokens allocate = allocate_on_heap);
+                                         AllocateBatch allocate = allocate_on_heap);
 
 }  // namespace tg

@@ -14,12 +14,11 @@ std::int64_t whole_blocks(std::int64_t segments) {
   return (segments + kBlock - 1) / kBlock * kBlock;
 }
 
-}  // namespace
-
-std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
-                                         std::int64_t seq_len, const SegmentRule& rule) {
+template <class Id>
+std::vector<std::int32_t> starts_in(std::span<const Id> inputs, std::int64_t seq_len,
+                                    const SegmentRule& rule) {
   std::vector<std::int32_t> starts;
-  const auto bos = static_cast<std::uint16_t>(rule.bos_id);
+  const auto bos = static_cast<TokenId>(rule.bos_id);
   for (std::int64_t row = 0; row < std::ssize(inputs); row += seq_len) {
     const auto end = row + seq_len;
     const auto tokens = inputs.first(static_cast<std::size_t>(end));
@@ -34,6 +33,13 @@ std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
     }
   }
   return starts;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> segment_starts(const Ids& inputs, std::int64_t seq_len,
+                                         const SegmentRule& rule) {
+  return std::visit([&](auto ids) { return starts_in(ids, seq_len, rule); }, inputs);
 }
 
 std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {

@@ -1,8 +1,9 @@
 #pragma once
 // Segments of a batch's rows, which attention does not cross.
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include "data/ids.h"
 
 namespace tg {
 
@@ -13,8 +14,8 @@ struct SegmentRule {
 
 // Returns the ascending positions in `inputs` where segments begin: each row of `seq_len` tokens,
 // each BOS and, from each of these on, every `limit` tokens.
-std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
-                                         std::int64_t seq_len, const SegmentRule& rule);
+std::vector<std::int32_t> segment_starts(const Ids& inputs, std::int64_t seq_len,
+                                         const SegmentRule& rule);
 
 // Returns the maximum number of tokens of a segment in such rows.
 std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule);

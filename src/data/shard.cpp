@@ -142,7 +142,9 @@ void ShardSet::read_ahead(int shard, const File& file, std::int64_t begin, std::
   }
 }
 
-void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const {
+// Reads tokens [offset, offset + out.size()) of one shard; the range must be inside it.
+template <class Id>
+void ShardSet::read(int shard, std::int64_t offset, std::span<Id> out) const {
   assert(shard >= 0 && shard < count());
   assert(offset >= 0 && offset + std::ssize(out) <= tokens(shard));
   const auto file = open(shard);
@@ -150,8 +152,10 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
   const int token_bytes = shard_file(shard).token_bytes;
   const std::int64_t wanted = token_bytes * std::ssize(out);
   const std::int64_t position = shard_header_bytes + token_bytes * offset;
-  std::vector<std::byte> wide(token_bytes == 2 ? 0 : static_cast<std::size_t>(wanted));
-  const auto stored = token_bytes == 2 ? std::as_writable_bytes(out) : std::span(wide);
+  const bool converts = token_bytes != sizeof(Id);
+  std::vector<std::byte> other(converts ? static_cast<std::size_t>(wanted) : 0);
+  const auto stored =
+      converts ? std::span(other) : std::span<std::byte>(std::as_writable_bytes(out));
   const std::int64_t got = file->read_at(position, stored);
   REQUIRE(got == wanted, ExitCode::bad_data,
           "Short read for {}: expected {} bytes at byte {}, found {}; it was cut while in use",
@@ -172,7 +176,12 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
          "the shards are another tokenizer's, or TOKENIZER_PATH is cut short");
 }
 
-void ShardSet::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+void ShardSet::read_at(std::int64_t offset, const MutableIds& out) const {
+  std::visit([&](auto ids) { read_stream(offset, ids); }, out);
+}
+
+template <class Id>
+void ShardSet::read_stream(std::int64_t offset, std::span<Id> out) const {
   assert(offset >= 0);
   std::int64_t position = offset % total_tokens();
   auto shard = static_cast<int>(std::upper_bound(starts_.begin(), starts_.end(), position) -

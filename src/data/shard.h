@@ -46,12 +46,10 @@ class ShardSet final : public TokenSource {
   std::int64_t total_tokens() const { return starts_.back(); }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 
-  // Reads tokens [offset, offset + out.size()) of one shard; the range must be inside it. Throws
-  // Error(bad_data) if the file was truncated or replaced in the meantime or an id is no piece, and
-  // Error(io).
-  void read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const;
-  // Reads from the stream of all shards. Throws what read() throws.
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+  int id_bytes() const override { return id_bytes_below(pieces_); }
+  // Reads from the stream of all shards. Throws Error(bad_data) if a file was truncated or replaced
+  // in the meantime or an id is no piece, and Error(io).
+  void read_at(std::int64_t offset, const MutableIds& out) const override;
 
  private:
   struct ShardFile {
@@ -62,6 +60,10 @@ class ShardSet final : public TokenSource {
 
   const ShardFile& shard_file(int shard) const { return files_[static_cast<std::size_t>(shard)]; }
   std::shared_ptr<const File> open(int shard) const;
+  template <class Id>
+  void read(int shard, std::int64_t offset, std::span<Id> out) const;
+  template <class Id>
+  void read_stream(std::int64_t offset, std::span<Id> out) const;
   void read_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const;
 
   std::string pattern_;

@@ -29,6 +29,11 @@ std::int32_t swapped(std::int32_t value) {
 
 }  // namespace
 
+std::array<std::int32_t, 3> shard_header_of(std::int64_t tokens, int token_bytes) {
+  const auto* const format = std::ranges::find(formats, token_bytes, &Format::token_bytes);
+  return {format->magic, format->version, static_cast<std::int32_t>(tokens)};
+}
+
 bool begins_as_shard(const File& file) {
   std::array<std::int32_t, 1> first{};
   const auto got = file.read_at(0, std::as_writable_bytes(std::span(first)));

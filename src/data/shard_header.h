@@ -1,6 +1,7 @@
 #pragma once
 // Header of a shard: 256 little-endian int32, of which the first three are magic number, version
 // and the number n of tokens. n ids follow, whose width depends on magic number and version.
+#include <array>
 #include <cstdint>
 
 #include "files/file.h"
@@ -10,7 +11,7 @@ namespace tg {
 // train_gpt's shards, with uint16 ids; llm.c uses this format for GPT-2's vocabulary.
 inline constexpr std::int32_t shard_magic = 20240520;
 inline constexpr std::int32_t shard_version = 1;
-// llm.c's shards for Llama 3's vocabulary, with uint32 ids.
+// Shards with uint32 ids, for vocabularies above 65,536; llm.c uses this format for Llama 3's.
 inline constexpr std::int32_t wide_shard_magic = 20240801;
 inline constexpr std::int32_t wide_shard_version = 7;
 inline constexpr std::int64_t shard_header_ints = 256;
@@ -21,6 +22,8 @@ struct ShardHeader {
   int token_bytes = 2;
 };
 
+// Returns the numbers that begin a shard of n tokens of this width.
+std::array<std::int32_t, 3> shard_header_of(std::int64_t tokens, int token_bytes);
 // Returns whether a file begins like a shard, in either byte order. Throws Error(io).
 bool begins_as_shard(const File& file);
 // Reads the header and checks the file's size. Throws Error(bad_data) for a truncated file, another

@@ -16,7 +16,7 @@
 namespace tg {
 namespace {
 
-constexpr std::size_t buffer_tokens = 1 << 18;
+constexpr std::size_t kBufferBytes = 1 << 19;
 
 }  // namespace
 
@@ -36,12 +36,13 @@ std::vector<std::string> find_shards(const std::string& dir, const std::string& 
 }
 
 ShardWriter::ShardWriter(std::string dir, std::string prefix, std::string split,
-                         std::int64_t shard_tokens)
+                         std::int64_t shard_tokens, int token_bytes)
     : dir_(std::move(dir)),
       prefix_(std::move(prefix)),
       split_(std::move(split)),
-      shard_tokens_(shard_tokens) {
-  buffer_.reserve(buffer_tokens);
+      shard_tokens_(shard_tokens),
+      token_bytes_(token_bytes) {
+  buffer_.reserve(kBufferBytes);
 }
 
 void ShardWriter::open_next() {
@@ -59,32 +60,32 @@ void ShardWriter::require_written(bool done) {
   REQUIRE(done, ExitCode::io, "writing {} failed ({})", last().temporary(), std::strerror(errno));
 }
 
-void ShardWriter::append(std::span<const std::uint16_t> tokens) {
+void ShardWriter::append(std::span<const std::byte> tokens) {
+  const auto shard_bytes = shard_tokens_ * token_bytes_;
   while (!tokens.empty()) {
     if (!is_open()) open_next();
     const auto room = std::min<std::int64_t>(
-        shard_tokens_ - in_shard_, static_cast<std::int64_t>(buffer_tokens - buffer_.size()));
+        shard_bytes - in_shard_, static_cast<std::int64_t>(kBufferBytes - buffer_.size()));
     const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(room)));
     buffer_.insert(buffer_.end(), part.begin(), part.end());
     in_shard_ += std::ssize(part);
     tokens = tokens.subspan(part.size());
-    if (in_shard_ == shard_tokens_) {
+    if (in_shard_ == shard_bytes) {
       complete();
-    } else if (buffer_.size() == buffer_tokens) {
+    } else if (buffer_.size() == kBufferBytes) {
       flush();
     }
   }
 }
 
 void ShardWriter::flush() {
-  require_written(last().write(buffer_.data(), buffer_.size() * sizeof buffer_[0]));
+  require_written(last().write(buffer_.data(), buffer_.size()));
   buffer_.clear();
 }
 
 void ShardWriter::complete() {
   flush();
-  const std::array<std::int32_t, 3> header{shard_magic, shard_version,
-                                           static_cast<std::int32_t>(in_shard_)};
+  const auto header = shard_header_of(in_shard_ / token_bytes_, token_bytes_);
   require_written(last().write_at(0, header.data(), sizeof header) && last().sync() &&
                   last().close());
 }

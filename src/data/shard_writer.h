@@ -1,6 +1,7 @@
 #pragma once
 // Writes the shards of one split. Until commit() they are named NAME.tmp, which no reader accepts
 // as a shard.
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <span>
@@ -17,11 +18,14 @@ std::vector<std::string> find_shards(const std::string& dir, const std::string& 
 
 class ShardWriter {
  public:
-  // Writes DIR/{prefix}_{split}_%06d.bin of shard_tokens tokens each; the last one may be shorter.
-  ShardWriter(std::string dir, std::string prefix, std::string split, std::int64_t shard_tokens);
+  // Writes DIR/{prefix}_{split}_%06d.bin of shard_tokens tokens each, of `token_bytes` (2 or 4);
+  // the last one may be shorter.
+  ShardWriter(std::string dir, std::string prefix, std::string split, std::int64_t shard_tokens,
+              int token_bytes);
 
   // append(), finish() and commit() throw Error(cannot_create) and Error(io) (disk full).
-  void append(std::span<const std::uint16_t> tokens);
+  // Takes stored tokens, token_bytes each.
+  void append(std::span<const std::byte> tokens);
   void finish();  // completes the last shard and makes all durable
   void commit();  // finish(), then renames the files to their final names
 
@@ -39,8 +43,9 @@ class ShardWriter {
 
   std::string dir_, prefix_, split_;
   std::int64_t shard_tokens_;
-  std::int64_t in_shard_ = 0;  // tokens of the last shard, including the buffer
-  std::vector<std::uint16_t> buffer_;
+  int token_bytes_;
+  std::int64_t in_shard_ = 0;  // bytes of the last shard's tokens, including the buffer
+  std::vector<std::byte> buffer_;
   std::list<FileWriter> files_;  // only the last one may be open
   std::vector<std::string> paths_;
 };

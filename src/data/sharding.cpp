@@ -34,7 +34,8 @@ void prepare_directory(const ShardingOptions& options) {
 
 // Checks the number of merges: a truncated file would silently give other ids.
 void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& options) {
-  if (tokenizer.format() != "gpt2") return;  // a tokenizer.json is whole, or no JSON
+  // A tokenizer.json is whole, or no JSON; a table of ranks is GPT-2's or states its pattern.
+  if (tokenizer.format() != "gpt2") return;
   const auto texts = std::ranges::count(tokenizer.model().kinds(), PieceKind::normal);
   const auto merges = texts - byte_pieces;
   if (merges == gpt2_merges) return;
@@ -106,23 +107,25 @@ ShardingReport commit(const ShardingOptions& options, SplitWriter& train, SplitW
 ShardingReport shard_tokens(const ShardingOptions& options) {
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer_path.empty()) {
-    tokenizer.emplace(options.tokenizer_path, options.vocab_size, options.caseops);
+    tokenizer.emplace(options.tokenizer_path, options.vocab_size, options.caseops, options.choices);
     require_caseops_as_made(*tokenizer);
   }
-  const int vocab_size = tokenizer ? tokenizer->pieces() : options.vocab_size;
+  const int stated = tokenizer ? tokenizer->pieces() : options.vocab_size;
+  const int limit = stated > 0 ? stated : int{kNarrowIds};
   TokenFiles files({.paths = options.files,
-                    .limit = vocab_size > 0 ? vocab_size : 1 << 16,
+                    .limit = limit,
                     .raw = options.token_type,
                     .bos_id = tokenizer ? tokenizer->bos_id() : -1,
                     .val_fraction = options.val_fraction});
   prepare_directory(options);
-  SplitWriter train(options, "train");
-  SplitWriter val(options, "val");
+  SplitWriter train(options, "train", limit);
+  SplitWriter val(options, "val", limit);
   DocumentOverlap overlap;
   while (const auto block = files.next()) {
     (block->validation ? val : train).append(block->tokens);
     if (tokenizer && tokenizer->bos_id() >= 0)
-      overlap.append_stream(block->validation, block->tokens, tokenizer->bos_id());
+      overlap.append_stream(block->validation, block->tokens,
+                            static_cast<TokenId>(tokenizer->bos_id()));
   }
   REQUIRE(train.report().tokens > 0, ExitCode::bad_data,
           "no training tokens (expected at least 1, and found only files with val in their names); "
@@ -137,7 +140,8 @@ ShardingReport shard_tokens(const ShardingOptions& options) {
 ShardingReport shard_text(const ShardingOptions& options) {
   const auto files = find_files(options.files);
   TextProgress progress("make_shards", files);
-  const Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
+  const Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops,
+                            options.choices);
   require_caseops_as_made(tokenizer);
   require_whole_merges(tokenizer, options);
   DocumentReader reader(files, options.separator, options.replace_invalid, options.text_key);
@@ -147,8 +151,8 @@ ShardingReport shard_text(const ShardingOptions& options) {
   DocumentEncoder encoder(tokenizer, reader, options.threads,
                           options.byte_sidecar ? is_val : DocumentEncoder::NeedsBytes());
   prepare_directory(options);
-  SplitWriter train(options, "train");
-  SplitWriter val(options, "val");
+  SplitWriter train(options, "train", tokenizer.pieces());
+  SplitWriter val(options, "val", tokenizer.pieces());
 
   std::int64_t documents = 0;
   SplitWriter* split = &train;

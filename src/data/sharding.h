@@ -8,11 +8,13 @@
 #include "data/token_ids.h"
 #include "text/document_reader.h"
 #include "text/document_split.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 
 struct ShardingOptions {
   std::string tokenizer_path;  // may be empty with from_tokens
+  TokenizerChoices choices;    // of the tokenizer
   bool caseops = false;        // encode text with CaseOps (text/caseops.h)
   bool byte_sidecar = false;   // also write the validation split's byte sidecar (data/text_bytes.h)
   std::string out_dir;

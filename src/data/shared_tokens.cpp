@@ -13,6 +13,7 @@
 #include <sstream>
 #include <vector>
 
+#include "data/token_ids.h"
 #include "files/file_lock.h"
 #include "files/folder.h"
 
@@ -43,10 +44,13 @@ struct SharedTokens::Control {
   char message[3072] = {};
 };
 
-SharedTokens::SharedTokens() : SharedTokens(unnamed_file(), unnamed_file(), true) {}
+SharedTokens::SharedTokens(int id_bytes)
+    : SharedTokens(unnamed_file(), unnamed_file(), id_bytes, true) {}
 
-SharedTokens::SharedTokens(File train_file, File val_file, bool is_producer)
-    : files_{std::move(train_file), std::move(val_file)}, is_producer_(is_producer) {
+SharedTokens::SharedTokens(File train_file, File val_file, int id_bytes, bool is_producer)
+    : files_{std::move(train_file), std::move(val_file)},
+      id_bytes_(id_bytes),
+      is_producer_(is_producer) {
   static_assert(sizeof(Control) <= page_bytes && std::atomic<std::int64_t>::is_always_lock_free);
   if (is_producer_) {
     const std::vector<std::byte> page(page_bytes);
@@ -75,7 +79,7 @@ std::string SharedTokens::address() const {
   return address;
 }
 
-std::unique_ptr<SharedTokens> SharedTokens::open(const std::string& address) {
+std::unique_ptr<SharedTokens> SharedTokens::open(const std::string& address, int id_bytes) {
   std::istringstream words(address);
   std::vector<File> files;
   std::string path;
@@ -90,11 +94,11 @@ std::unique_ptr<SharedTokens> SharedTokens::open(const std::string& address) {
   }
   if (files.size() != 2) return nullptr;
   return std::unique_ptr<SharedTokens>(
-      new SharedTokens(std::move(files[train]), std::move(files[val]), false));
+      new SharedTokens(std::move(files[train]), std::move(files[val]), id_bytes, false));
 }
 
-void SharedTokens::append(Split split, std::span<const std::uint16_t> tokens) {
-  files_[split].append(std::as_bytes(tokens));
+void SharedTokens::append(Split split, std::span<const TokenId> tokens) {
+  files_[split].append(stored_ids(tokens, id_bytes_));
   control_->tokens[split] += std::ssize(tokens);
 }
 
@@ -145,12 +149,21 @@ bool SharedTokens::producer_has_exited() const {
   return !is_producer_ && !others_have_locked(files_[train].descriptor());
 }
 
-void SharedTokens::read(Split split, std::int64_t from, std::span<std::uint16_t> out) const {
-  const auto bytes = std::as_writable_bytes(out);
-  const auto got =
-      files_[split].read_at(page_bytes + from * static_cast<std::int64_t>(sizeof out[0]), bytes);
-  REQUIRE(got == std::ssize(bytes), ExitCode::io, "reading {} failed (expected {} bytes, found {})",
-          files_[split].path(), bytes.size(), got);
+void SharedTokens::read(Split split, std::int64_t from, const MutableIds& out) const {
+  std::visit([&](auto ids) { read_into(split, from, ids); }, out);
+}
+
+template <class Id>
+void SharedTokens::read_into(Split split, std::int64_t from, std::span<Id> out) const {
+  const bool converts = id_bytes_ != sizeof(Id);
+  std::vector<std::byte> other(converts ? out.size() * static_cast<std::size_t>(id_bytes_) : 0);
+  const auto stored =
+      converts ? std::span(other) : std::span<std::byte>(std::as_writable_bytes(out));
+  const auto got = files_[split].read_at(page_bytes + from * id_bytes_, stored);
+  REQUIRE(got == std::ssize(stored), ExitCode::io,
+          "reading {} failed (expected {} bytes, found {})", files_[split].path(), stored.size(),
+          got);
+  if (converts) convert_ids(stored, {.bytes = id_bytes_}, kMaxPieces, out);
 }
 
 std::uint32_t SharedTokens::changes() const {

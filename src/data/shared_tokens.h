@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/ids.h"
 #include "files/file.h"
 
 namespace tg {
@@ -30,11 +31,12 @@ class SharedTokens {
   enum class State : std::uint32_t { producing, ended, failed };
   enum Split : std::size_t { train, val };
 
-  // Makes the calling process the producer. Throws Error(cannot_create).
-  SharedTokens();
-  // Opens the tokens that another process of this host produces; `address` is its address().
-  // Returns null if this process may not open them.
-  static std::unique_ptr<SharedTokens> open(const std::string& address);
+  // Makes the calling process the producer. `id_bytes`: of an id in memory, 2 or 4. Throws
+  // Error(cannot_create).
+  explicit SharedTokens(int id_bytes);
+  // Opens the tokens that another process of this host produces with the same `id_bytes`; `address`
+  // is its address(). Returns null if this process may not open them.
+  static std::unique_ptr<SharedTokens> open(const std::string& address, int id_bytes);
   ~SharedTokens();
   SharedTokens(const SharedTokens&) = delete;
   SharedTokens& operator=(const SharedTokens&) = delete;
@@ -42,7 +44,7 @@ class SharedTokens {
   // Producer's interface, for one thread only. publish(), end() and fail() notify readers of what
   // was appended. append() throws Error(io) if memory or disk space is exhausted.
   std::string address() const;
-  void append(Split split, std::span<const std::uint16_t> tokens);
+  void append(Split split, std::span<const TokenId> tokens);
   // Reports the progress: text_bytes of text tokenized, bytes_read of the files read.
   void publish(std::int64_t text_bytes, std::int64_t bytes_read);
   void end();
@@ -56,8 +58,8 @@ class SharedTokens {
   Error error() const;  // why the producer failed
   // Returns whether the producer's process has exited, or closed its object.
   bool producer_has_exited() const;
-  // Copies tokens [from, from + out.size()), which must exist. Throws Error(io).
-  void read(Split split, std::int64_t from, std::span<std::uint16_t> out) const;
+  // Copies as many tokens as `out` has from `from` on, which must exist. Throws Error(io).
+  void read(Split split, std::int64_t from, const MutableIds& out) const;
 
   // Counter that each change of the state above increments. wait_for_change() returns once it
   // differs from `seen`, on wake(), or after `limit`.
@@ -68,10 +70,13 @@ class SharedTokens {
  private:
   struct Control;
 
-  SharedTokens(File train_file, File val_file, bool is_producer);
+  SharedTokens(File train_file, File val_file, int id_bytes, bool is_producer);
   void notify();
+  template <class Id>
+  void read_into(Split split, std::int64_t from, std::span<Id> out) const;
 
   File files_[2];
+  int id_bytes_;
   bool is_producer_;
   Control* control_ = nullptr;  // first page of files_[train]; read-only except in the producer
 };

@@ -13,13 +13,13 @@ namespace tg {
 
 class SplitWriter {
  public:
-  // `split` is train or val. `options` must outlive this object.
-  SplitWriter(const ShardingOptions& options, const std::string& split);
+  // `split` is train or val, `vocab_size` above all ids. `options` must outlive this object.
+  SplitWriter(const ShardingOptions& options, const std::string& split, std::int64_t vocab_size);
 
   // Appends a document or a part of one, or tokens outside documents. append(), finish() and
   // commit() throw Error(cannot_create) and Error(io) (disk full).
   void append(const DocumentEncoder::Part& part);
-  void append(std::span<const std::uint16_t> tokens);
+  void append(std::span<const TokenId> tokens);
 
   // Completes the files under their temporary names.
   void finish();
@@ -31,14 +31,17 @@ class SplitWriter {
  private:
   // Shards of tokens or of their byte counts, whose documents may be shuffled.
   struct Stream {
-    Stream(const ShardingOptions& options, const std::string& split, const std::string& name);
-    void append(std::span<const std::uint16_t> numbers, bool begins_document);
+    Stream(const ShardingOptions& options, const std::string& split, const std::string& name,
+           int bytes_each);
+    // Takes stored numbers.
+    void append(std::span<const std::byte> numbers, bool begins_document);
     void finish();
 
     ShardWriter shards;
     std::optional<DocumentShuffle> shuffle;
   };
 
+  int id_bytes_;
   Stream tokens_;
   std::optional<Stream> bytes_;
   ShardingReport::Split report_;

@@ -24,12 +24,12 @@ std::size_t scaled(std::uint64_t bits, std::size_t bound) {
 
 // Returns the id of each frequency rank, all ids but `without`. Not std::shuffle, whose result
 // depends on the standard library.
-std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed, int without) {
-  std::vector<std::uint16_t> ids(count);
-  std::iota(ids.begin(), ids.end(), std::uint16_t{0});
+std::vector<TokenId> shuffled_ids(std::size_t count, std::uint64_t seed, int without) {
+  std::vector<TokenId> ids(count);
+  std::iota(ids.begin(), ids.end(), TokenId{0});
   const std::uint64_t key = key_of(seed, "ids");
   for (std::size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[scaled(splitmix64(key, i), i)]);
-  std::erase(ids, without);
+  if (without >= 0) std::erase(ids, static_cast<TokenId>(without));
   return ids;
 }
 
@@ -53,9 +53,10 @@ std::uint32_t threshold(double weight) {
 SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed,
                                  int without)
     : pattern_(fmt::format("{} ({})", synthetic_zipf, split)),
+      vocab_size_(vocab_size),
       total_(split == "val" ? synthetic_val_tokens : synthetic_train_tokens),
       key_(key_of(seed, split)) {
-  assert(vocab_size > 0 && vocab_size <= 1 << 16);
+  assert(vocab_size > 0 && vocab_size <= kMaxPieces);
   const auto ids = shuffled_ids(static_cast<std::size_t>(vocab_size), seed, without);
   columns_.resize(ids.size());
   auto weights = zipf_weights(columns_.size());
@@ -78,19 +79,22 @@ std::int64_t SyntheticTokens::tokens_up_to(std::int64_t limit) const {
   return std::min(limit, total_);
 }
 
-std::uint16_t SyntheticTokens::token_at(std::int64_t position) const {
+TokenId SyntheticTokens::token_at(std::int64_t position) const {
   const std::uint64_t bits = splitmix64(key_, static_cast<std::uint64_t>(position));
   const Column& column = columns_[scaled(bits, columns_.size())];
   return static_cast<std::uint32_t>(bits) < column.threshold ? column.below : column.above;
 }
 
-void SyntheticTokens::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+void SyntheticTokens::read_at(std::int64_t offset, const MutableIds& out) const {
   assert(offset >= 0);
   std::int64_t position = offset % total_;
-  for (std::uint16_t& token : out) {
-    token = token_at(position);
-    if (++position == total_) position = 0;
-  }
+  const auto fill = [&]<class Id>(std::span<Id> ids) {
+    for (Id& id : ids) {
+      id = static_cast<Id>(token_at(position));
+      if (++position == total_) position = 0;
+    }
+  };
+  std::visit(fill, out);
 }
 
 SyntheticDocuments::SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed,
@@ -98,8 +102,8 @@ SyntheticDocuments::SyntheticDocuments(std::string_view split, int vocab_size, s
     : pattern_(fmt::format("{} ({})", synthetic_documents, split)),
       tokens_(split, vocab_size, seed, bos_id),
       key_(key_of(seed, fmt::format("{} documents", split))),
-      bos_id_(static_cast<std::uint16_t>(bos_id)) {
-  assert(vocab_size > 1 && bos_id >= 0 && bos_id < 1 << 16);
+      bos_id_(static_cast<TokenId>(bos_id)) {
+  assert(vocab_size > 1 && bos_id >= 0 && bos_id < kMaxPieces);
 }
 
 // Draws a normal variate by the Box-Muller transform of two uniform variates.
@@ -114,8 +118,14 @@ std::int64_t SyntheticDocuments::length(std::int64_t block, std::uint64_t docume
   return std::max<std::int64_t>(2, std::llround(median * std::exp(sigma * normal)));
 }
 
-void SyntheticDocuments::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+void SyntheticDocuments::read_at(std::int64_t offset, const MutableIds& out) const {
   tokens_.read_at(offset, out);
+  std::visit([&](auto ids) { begin_documents(offset, ids); }, out);
+}
+
+// Writes BOS where documents begin.
+template <class Id>
+void SyntheticDocuments::begin_documents(std::int64_t offset, std::span<Id> out) const {
   const auto pass = tokens_.tokens(0);
   while (!out.empty()) {
     const auto position = offset % pass, block = position / document_block;
@@ -124,7 +134,8 @@ void SyntheticDocuments::read_at(std::int64_t offset, std::span<std::uint16_t> o
     const auto end = std::min(position + std::ssize(out), block_end);
     auto begin = block_begin;
     for (std::uint64_t document = 0; begin < end; begin += length(block, document++)) {
-      if (begin >= position) out[static_cast<std::size_t>(begin - position)] = bos_id_;
+      if (begin >= position)
+        out[static_cast<std::size_t>(begin - position)] = static_cast<Id>(bos_id_);
     }
     out = out.subspan(static_cast<std::size_t>(end - position));
     offset += end - position;

@@ -2,6 +2,7 @@
 // Random tokens, for runs where only speed and a falling loss matter. They are independent and
 // follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0. A token is a
 // function of seed, split and position alone, so any position can be read directly.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,18 +30,20 @@ class SyntheticTokens final : public TokenSource {
   std::int64_t tokens(int) const override { return total_; }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+  int id_bytes() const override { return id_bytes_below(vocab_size_); }
+  void read_at(std::int64_t offset, const MutableIds& out) const override;
 
  private:
   // Walker's alias method: every column is equally likely and holds two ids.
   struct Column {
     std::uint32_t threshold = 0;  // selects `below` if 32 random bits are less, else `above`
-    std::uint16_t below = 0, above = 0;
+    TokenId below = 0, above = 0;
   };
 
-  std::uint16_t token_at(std::int64_t position) const;
+  TokenId token_at(std::int64_t position) const;
 
   std::string pattern_;
+  int vocab_size_;
   std::int64_t total_;
   std::uint64_t key_;
   std::vector<Column> columns_;  // one per id
@@ -62,15 +65,20 @@ class SyntheticDocuments final : public TokenSource {
     return tokens_.tokens_up_to(limit);
   }
 
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+  int id_bytes() const override {
+    return std::max(tokens_.id_bytes(), id_bytes_below(std::int64_t{bos_id_} + 1));
+  }
+  void read_at(std::int64_t offset, const MutableIds& out) const override;
 
  private:
+  template <class Id>
+  void begin_documents(std::int64_t offset, std::span<Id> out) const;
   std::int64_t length(std::int64_t block, std::uint64_t document) const;
 
   std::string pattern_;
   SyntheticTokens tokens_;
   std::uint64_t key_;
-  std::uint16_t bos_id_;
+  TokenId bos_id_;
 };
 
 }  // namespace tg

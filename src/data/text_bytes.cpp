@@ -55,20 +55,19 @@ std::shared_ptr<const TokenSource> open_sidecar(const DataConfig& data, const Sh
             data.data_path, data.shard_prefix, kSidecarSplit);
     return nullptr;
   }
-  constexpr int kAnyCount = 1 << 16;
+  constexpr int kAnyCount = kNarrowIds;
   auto sidecar =
       std::make_shared<const ShardSet>(data.data_path, kSidecarSplit, kAnyCount, data.shard_prefix);
   require_same_files(*sidecar, tokens);
   return sidecar;
 }
 
-void check_sidecar(const TextBytes& bytes, std::int64_t begin,
-                   std::span<const std::uint16_t> tokens) {
+void check_sidecar(const TextBytes& bytes, std::int64_t begin, std::span<const TokenId> tokens) {
   if (!bytes.sidecar) return;
   std::vector<std::uint16_t> counts(tokens.size());
   bytes.sidecar->read_at(begin, counts);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    REQUIRE(tokens[i] != bytes.bos_id || counts[i] == 0, ExitCode::bad_data,
+    REQUIRE(tokens[i] != static_cast<TokenId>(bytes.bos_id) || counts[i] == 0, ExitCode::bad_data,
             "the byte sidecar {} is of other shards (expected 0 bytes for BOS, token {} of the "
             "split, found {}); make it again, or set BYTE_COUNTS=tokenizer",
             bytes.sidecar->pattern(), begin + static_cast<std::int64_t>(i), counts[i]);

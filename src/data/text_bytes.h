@@ -34,8 +34,7 @@ std::shared_ptr<const TokenSource> open_sidecar(const DataConfig& data, const Sh
 
 // Checks the sidecar's entries, if there is a sidecar, for `tokens`, which begin at `begin` of the
 // split. Throws Error(bad_data) if BOS has bytes, and what reading throws.
-void check_sidecar(const TextBytes& bytes, std::int64_t begin,
-                   std::span<const std::uint16_t> tokens);
+void check_sidecar(const TextBytes& bytes, std::int64_t begin, std::span<const TokenId> tokens);
 
 // Returns the bytes of tokens [begin, begin + count) of the split. Throws what reading throws.
 std::int64_t sidecar_bytes(const TokenSource& sidecar, std::int64_t begin, std::int64_t count);

@@ -52,10 +52,13 @@ class TextCorpus::Work {
     std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
     std::int64_t tokens_up_to(std::int64_t limit) const override;
     std::optional<std::int64_t> known_tokens() const override;
-    void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+    int id_bytes() const override { return work_.id_bytes(); }
+    void read_at(std::int64_t offset, const MutableIds& out) const override;
 
    private:
     friend Work;
+    template <class Id>
+    void read(std::int64_t offset, std::span<Id> out) const;
     const Work& work_;
     SharedTokens::Split split_;
     std::string pattern_;
@@ -65,6 +68,7 @@ class TextCorpus::Work {
 
  private:
   std::string identity() const;
+  int id_bytes() const { return id_bytes_below(tokenizer_.pieces()); }
   void run();
   void encode_all();
   void require_wanted_splits(std::int64_t documents) const;
@@ -126,14 +130,14 @@ TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int 
   require_bos(tokenizer_);
   std::shared_ptr<SharedTokens> own;
   const auto address = once_per_host([&] {
-    own = std::make_shared<SharedTokens>();
+    own = std::make_shared<SharedTokens>(id_bytes());
     return own->address();
   });
-  if (!own) tokens_ = SharedTokens::open(address);
+  if (!own) tokens_ = SharedTokens::open(address, id_bytes());
   if (tokens_) return;
   // This process tokenizes: for all processes of the host, or only for itself if it may not open
   // the other process's tokens.
-  tokens_ = own ? own : std::make_shared<SharedTokens>();
+  tokens_ = own ? own : std::make_shared<SharedTokens>(id_bytes());
   reader_.emplace(files_, Separator::blank_line, false, text_key_);
   encoder_.emplace(tokenizer_, *reader_, threads);
   thread_ = std::thread([this] { run(); });
@@ -160,8 +164,11 @@ std::string TextCorpus::Work::identity() const {
   const auto json = std::ranges::count_if(files_, is_json_named);
   const bool other_key =
       std::ranges::any_of(files_, has_text_key) && text_key_ != DataConfig().text_key;
-  return fmt::format("{} text files ({} of JSON lines{}), {} bytes, digest {}", files_.size(), json,
-                     other_key ? ", key " + text_key_ : "", bytes, digest.text());
+  const auto& start = tokenizer_.choices().document_start;
+  return fmt::format("{} text files ({} of JSON lines{}{}), {} bytes, digest {}", files_.size(),
+                     json, other_key ? ", key " + text_key_ : "",
+                     start == "auto" ? "" : ", documents begin with " + start, bytes,
+                     digest.text());
 }
 
 void TextCorpus::Work::run() {
@@ -251,7 +258,12 @@ std::optional<std::int64_t> TextCorpus::Work::Split::known_tokens() const {
   return work_.tokens_->tokens(split_);
 }
 
-void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+void TextCorpus::Work::Split::read_at(std::int64_t offset, const MutableIds& out) const {
+  std::visit([&](auto ids) { read(offset, ids); }, out);
+}
+
+template <class Id>
+void TextCorpus::Work::Split::read(std::int64_t offset, std::span<Id> out) const {
   assert(offset >= 0);
   const std::int64_t available = work_.wait_for(*this, offset + std::ssize(out));
   while (!out.empty()) {

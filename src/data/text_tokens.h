@@ -1,7 +1,7 @@
 #pragma once
 // Text files as token sources, without shards: threads of one process per host tokenize them during
-// training. All tokens stay in memory, 2 bytes each; for more text than memory holds, make_shards
-// writes shards.
+// training. All tokens stay in memory, 2 bytes each (4 in a vocabulary above 65,536); for more text
+// than memory holds, make_shards writes shards.
 #include <memory>
 #include <string>
 #include <vector>

@@ -109,7 +109,7 @@ void TokenFile::require_own_width() const {
        path(), name_of(type_), type_.bytes, *wider, *wider == 8 ? "int64" : "uint32");
 }
 
-void TokenFile::read(std::int64_t first, std::span<std::uint16_t> out) const {
+void TokenFile::read(std::int64_t first, std::span<TokenId> out) const {
   std::vector<std::byte> stored(out.size() * static_cast<std::size_t>(type_.bytes));
   const auto got = file_.read_at(begin_ + first * type_.bytes, stored);
   REQUIRE(got == std::ssize(stored), ExitCode::bad_data,
@@ -120,8 +120,9 @@ void TokenFile::read(std::int64_t first, std::span<std::uint16_t> out) const {
   fail(ExitCode::bad_data,
        "token id out of range in {} at token {} (expected 0 to {}, found {}); {}", path(),
        first + bad->index, limit_ - 1, bad->value,
-       limit_ == 1 << 16 ? "shards hold 16-bit ids, and raw ones are read as --dtype says"
-                         : "they are of another vocabulary than the tokenizer or --vocab-size");
+       limit_ == kNarrowIds ? "a larger vocabulary is stated by --vocab-size or --tokenizer, the "
+                              "type of raw ids by --dtype"
+                            : "they are of another vocabulary than the tokenizer or --vocab-size");
 }
 
 }  // namespace tg

@@ -14,7 +14,7 @@ namespace tg {
 
 class TokenFile {
  public:
-  // `limit`: upper bound of ids, at most 65,536 (exclusive). `raw`: the type of raw ids. Throws
+  // `limit`: upper bound of ids (exclusive). `raw`: the type of raw ids. Throws
   // Error(missing_input) if there is no such regular file; Error(bad_data) for a name of another
   // kind or of a byte sidecar, an invalid or unsupported header, such as one of big-endian numbers,
   // a size that differs from the header's, raw ids whose pattern shows that they are wider, or no
@@ -25,7 +25,7 @@ class TokenFile {
   std::int64_t tokens() const { return tokens_; }
   // Reads tokens [first, first + out.size()), which must exist. Throws Error(bad_data) for an id
   // outside [0, limit) or if the file was truncated in the meantime, and Error(io).
-  void read(std::int64_t first, std::span<std::uint16_t> out) const;
+  void read(std::int64_t first, std::span<TokenId> out) const;
 
  private:
   void open_npy();

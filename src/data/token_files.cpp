@@ -48,7 +48,8 @@ std::optional<TokenFiles::Block> TokenFiles::next() {
   block_.resize(static_cast<std::size_t>(std::min(block_tokens, end - position_)));
   file.read(position_, block_);
   if (!before && !validation_) {
-    const auto document = at_document ? std::ranges::find(block_, bos_id_) : block_.begin();
+    const auto document =
+        at_document ? std::ranges::find(block_, static_cast<TokenId>(bos_id_)) : block_.begin();
     validation_ = document == block_.begin();
     if (!validation_) block_.erase(document, block_.end());
   }

@@ -12,9 +12,9 @@ namespace tg {
 
 struct TokenFilesOptions {
   std::vector<std::string> paths;
-  int limit = 1 << 16;  // exclusive upper bound of ids
-  IntegerType raw;      // for files that do not declare the type of their ids
-  int bos_id = -1;      // begins every document; -1: unknown
+  int limit = kNarrowIds;  // exclusive upper bound of ids
+  IntegerType raw;         // for files that do not declare the type of their ids
+  int bos_id = -1;         // begins every document; -1: unknown
   // Used if no file is named for validation.
   double val_fraction = 0;
 };
@@ -29,7 +29,7 @@ class TokenFiles {
   explicit TokenFiles(const TokenFilesOptions& options);
 
   struct Block {
-    std::span<const std::uint16_t> tokens;  // valid until the next call
+    std::span<const TokenId> tokens;  // valid until the next call
     bool validation = false;
   };
   // Returns the next tokens in order; nullopt after the last. Throws what TokenFile throws.
@@ -44,10 +44,10 @@ class TokenFiles {
 
   const int bos_id_;
   std::vector<Part> parts_;
-  std::size_t index_ = 0;             // current part
-  std::int64_t position_ = 0;         // in the current part
-  bool validation_ = false;           // split of the next tokens
-  std::vector<std::uint16_t> block_;  // the last returned tokens
+  std::size_t index_ = 0;       // current part
+  std::int64_t position_ = 0;   // in the current part
+  bool validation_ = false;     // split of the next tokens
+  std::vector<TokenId> block_;  // the last returned tokens
 };
 
 }  // namespace tg

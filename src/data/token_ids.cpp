@@ -4,14 +4,14 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <type_traits>
 
 namespace tg {
 namespace {
 
-template <typename T>
-std::optional<BadId> convert(const std::byte* stored, std::int64_t limit,
-                             std::span<std::uint16_t> out) {
+template <typename T, typename Id>
+std::optional<BadId> convert(const std::byte* stored, std::int64_t limit, std::span<Id> out) {
   // Sign-extended negative ids exceed every limit.
   using Unsigned = std::conditional_t<std::is_signed_v<T> && sizeof(T) < 4, std::uint32_t,
                                       std::make_unsigned_t<T>>;
@@ -26,14 +26,14 @@ std::optional<BadId> convert(const std::byte* stored, std::int64_t limit,
     while (static_cast<Unsigned>(ids[bad]) < below) ++bad;
     return BadId{static_cast<std::int64_t>(bad), fmt::format("{}", ids[bad])};
   }
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint16_t>(ids[i]);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<Id>(ids[i]);
   return {};
 }
 
-}  // namespace
-
-std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType type,
-                                 std::int64_t limit, std::span<std::uint16_t> out) {
+template <typename Id>
+std::optional<BadId> convert_from(std::span<const std::byte> stored, IntegerType type,
+                                  std::int64_t limit, std::span<Id> out) {
+  assert(limit <= std::int64_t{std::numeric_limits<Id>::max()} + 1);
   assert(stored.size() == out.size() * static_cast<std::size_t>(type.bytes));
   const auto* const bytes = stored.data();
   switch (type.bytes) {
@@ -51,6 +51,22 @@ std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType 
       return type.is_signed ? convert<std::int64_t>(bytes, limit, out)
                             : convert<std::uint64_t>(bytes, limit, out);
   }
+}
+
+}  // namespace
+
+std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType type,
+                                 std::int64_t limit, const MutableIds& out) {
+  return std::visit([&](auto ids) { return convert_from(stored, type, limit, ids); }, out);
+}
+
+std::vector<std::byte> stored_ids(std::span<const TokenId> ids, int id_bytes) {
+  std::vector<std::byte> stored(ids.size() * static_cast<std::size_t>(id_bytes));
+  const auto store = [&]<class Id>(std::span<Id> out) {
+    std::ranges::transform(ids, out.begin(), [](TokenId id) { return static_cast<Id>(id); });
+  };
+  std::visit(store, ids_at(stored.data(), std::ssize(ids), id_bytes));
+  return stored;
 }
 
 }  // namespace tg

@@ -1,10 +1,13 @@
 #pragma once
-// Conversion of token ids in files, which may be other integers than the uint16 used here.
+// Conversion of token ids in files, which may be other integers than those in memory.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "data/ids.h"
 
 namespace tg {
 
@@ -19,9 +22,12 @@ struct BadId {
   std::string value;
 };
 
-// Converts out.size() stored integers, which may be the bytes of `out` itself. `limit` is at most
-// 65,536. Returns the first id that is not in [0, limit).
+// Converts as many stored integers as `out` has, which may be the bytes of `out` itself. `out`
+// holds ids below `limit`. Returns the first id that is not in [0, limit).
 std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType type,
-                                 std::int64_t limit, std::span<std::uint16_t> out);
+                                 std::int64_t limit, const MutableIds& out);
+
+// Returns the ids as they are stored in `id_bytes` bytes each, 2 or 4.
+std::vector<std::byte> stored_ids(std::span<const TokenId> ids, int id_bytes);
 
 }  // namespace tg

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "data/token_source.h"
@@ -60,8 +59,10 @@ class TokenOrder {
   // at most the constructor's.
   virtual void resize(std::int64_t micro_batch_tokens);
 
-  // Reads out.size() tokens from `begin`, in a place that advance() returned. Thread-safe.
-  virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
+  int id_bytes() const { return source_.id_bytes(); }
+  // Reads as many tokens as `out` has from `begin`, in a place that advance() returned.
+  // Thread-safe.
+  virtual void read(std::int64_t begin, const MutableIds& out) const {
     source_.read_at(begin, out);
   }
 

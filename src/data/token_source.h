@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
+
+#include "data/ids.h"
 
 namespace tg {
 
@@ -32,9 +33,12 @@ class TokenSource {
     return tokens_up_to(std::numeric_limits<std::int64_t>::max());
   }
 
-  // Reads tokens [offset, offset + out.size()) of the stream, which repeats after its last token;
-  // offset >= 0. Throws Error(bad_data), Error(missing_input) and Error(io).
-  virtual void read_at(std::int64_t offset, std::span<std::uint16_t> out) const = 0;
+  // Bytes of an id in memory, 2 or 4: batches store ids of this width.
+  virtual int id_bytes() const { return sizeof(NarrowId); }
+  // Reads as many tokens of the stream as `out` has, from `offset` >= 0 on; the stream repeats
+  // after its last token. `out` is of the width id_bytes(), or wider. Throws Error(bad_data),
+  // Error(missing_input) and Error(io).
+  virtual void read_at(std::int64_t offset, const MutableIds& out) const = 0;
 };
 
 }  // namespace tg

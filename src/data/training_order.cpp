@@ -50,14 +50,14 @@ constexpr std::int64_t kSearchedTokens = 1 << 20;  // tokens; about a thousand F
 
 // Returns the number of tokens searched without finding `bos_id`; nullopt if it was found.
 std::optional<std::int64_t> tokens_without(const TokenSource& source, std::int64_t bos_id) {
-  std::vector<std::uint16_t> tokens;
+  std::vector<TokenId> tokens;
   std::int64_t begin = 0;
   for (std::int64_t wanted = 1 << 12; begin < kSearchedTokens; wanted = kSearchedTokens) {
     const auto end = source.tokens_up_to(std::min(begin + wanted, kSearchedTokens));
     if (end == begin) break;
     tokens.resize(static_cast<std::size_t>(end - begin));
     source.read_at(begin, tokens);
-    if (std::ranges::find(tokens, bos_id) != tokens.end()) return {};
+    if (std::ranges::find(tokens, static_cast<TokenId>(bos_id)) != tokens.end()) return {};
     begin = end;
   }
   return begin;

@@ -6,6 +6,8 @@
 namespace tg {
 namespace {
 
+static_assert(kMaxPieces == most_ids);
+
 constexpr int gpt2_bos = 50256, usual_bos = 1;  // 1 is usual in SentencePiece models
 constexpr int max_gpt2_size = 51'200;           // 50,257 ids padded to a multiple of 1,024
 
@@ -22,7 +24,8 @@ void warn_of_guess(int bos_id, int vocab_size, const DataConfig& data) {
 }  // namespace
 
 Tokenizer make_tokenizer(const DataConfig& data, int vocab_size) {
-  Tokenizer tokenizer(data.tokenizer_path, vocab_size, data.caseops_enabled);
+  Tokenizer tokenizer(data.tokenizer_path, vocab_size, data.caseops_enabled,
+                      {.pattern = data.tokenizer_pattern, .document_start = data.document_start});
   require_caseops_as_made(tokenizer);
   return tokenizer;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "device/fit_rows.h"
+#include "eval/scores/split_tokens.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -83,9 +84,11 @@ at::Tensor without_padding(const at::Tensor& sum, const Group& group, const Comp
 at::Tensor next_inputs(CalibrationRows& rows, std::int64_t count, at::Device device,
                        Communicator& communicator) {
   const PeerWatch::Work reading(communicator.watch(), "reading tokens for calibration");
-  const auto host = at::empty({count, rows.row_tokens()},
-                              at::TensorOptions(at::kUInt16).pinned_memory(device.is_cuda()));
-  rows.read({host.mutable_data_ptr<std::uint16_t>(), static_cast<std::size_t>(host.numel())});
+  const int id_bytes = rows.id_bytes();
+  const auto host =
+      at::empty({count, rows.row_tokens()},
+                at::TensorOptions(id_dtype(id_bytes)).pinned_memory(device.is_cuda()));
+  rows.read(ids_at(static_cast<std::byte*>(host.mutable_data_ptr()), host.numel(), id_bytes));
   return host.to(device, /*non_blocking=*/true).to(at::kLong);
 }
 

@@ -8,18 +8,20 @@
 namespace tg {
 namespace {
 
+constexpr TokenId kRemoved = ~TokenId{0};
+
 // Piece of a word, in a doubly linked list: a merge gives the left piece the new id and removes the
 // right one.
 struct Node {
-  int id;                      // -1: removed
+  TokenId id;                  // kRemoved: no node any more
   std::uint32_t before, next;  // the word's size: none
 };
 
 // Possible merge; ordered by rank, then from left to right.
 struct Candidate {
   BpeVocabulary::Merge merge;
-  std::uint32_t left;     // index of the left node
-  int left_id, right_id;  // when the candidate was found
+  std::uint32_t left;         // index of the left node
+  TokenId left_id, right_id;  // when the candidate was found
 
   bool operator>(const Candidate& other) const {
     return std::tie(merge.rank, left) > std::tie(other.merge.rank, other.left);
@@ -38,21 +40,21 @@ ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
   const auto is_text = [&](std::size_t id) { return kinds_[id] == PieceKind::normal; };
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     if (!is_text(id) || pieces_[id].size() > 1) continue;
-    id_of_byte_[static_cast<unsigned char>(pieces_[id].front())] = static_cast<std::uint16_t>(id);
+    id_of_byte_[static_cast<unsigned char>(pieces_[id].front())] = static_cast<TokenId>(id);
   }
-  std::vector<std::uint16_t> merged;
+  std::vector<TokenId> merged;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     if (!is_text(id)) continue;
     merged.clear();
     if (!vocabulary.whole_words) merge(pieces_[id], merged);
     // Most words are found here, without merging.
     if (vocabulary.whole_words || merged.size() == 1) {
-      words_.emplace(pieces_[id], static_cast<std::uint16_t>(id));
+      words_.emplace(pieces_[id], static_cast<TokenId>(id));
     }
   }
 }
 
-void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
+void ByteLevelBpe::encode(std::string_view text, std::vector<TokenId>& ids) const {
   pre_tokenizer_.for_each_word(text, [&](std::string_view word) {
     const auto whole = words_.find(word);
     if (whole != words_.end()) {
@@ -64,14 +66,13 @@ void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids
 }
 
 void ByteLevelBpe::encode_parts(std::string_view text, bool /*continued*/,
-                                std::vector<std::uint16_t>& ids,
-                                std::vector<std::string>& parts) const {
+                                std::vector<TokenId>& ids, std::vector<std::string>& parts) const {
   const auto before = ids.size();
   encode(text, ids);
   for (std::size_t i = before; i < ids.size(); ++i) parts.push_back(pieces_[ids[i]]);
 }
 
-std::string ByteLevelBpe::decode(std::span<const std::uint16_t> ids) const {
+std::string ByteLevelBpe::decode(std::span<const TokenId> ids) const {
   std::string bytes;
   for (const auto id : ids) {
     if (id < pieces_.size() && kinds_[id] == PieceKind::normal) bytes += pieces_[id];
@@ -80,15 +81,14 @@ std::string ByteLevelBpe::decode(std::span<const std::uint16_t> ids) const {
 }
 
 // A priority queue instead of a search per merge: a word may be a megabyte of one letter.
-void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids) const {
+void ByteLevelBpe::merge(std::string_view word, std::vector<TokenId>& ids) const {
   const auto size = static_cast<std::uint32_t>(word.size());
   std::vector<Node> nodes(size);
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   const auto add_candidate = [&](std::uint32_t left) {
     if (left >= size || nodes[left].next >= size) return;
-    const int left_id = nodes[left].id, right_id = nodes[nodes[left].next].id;
-    const auto found = merges_.find(BpeVocabulary::pair(static_cast<std::uint16_t>(left_id),
-                                                        static_cast<std::uint16_t>(right_id)));
+    const auto left_id = nodes[left].id, right_id = nodes[nodes[left].next].id;
+    const auto found = merges_.find(BpeVocabulary::pair(left_id, right_id));
     if (found != merges_.end()) candidates.push({found->second, left, left_id, right_id});
   };
   for (std::uint32_t i = 0; i < size; ++i) {
@@ -101,13 +101,13 @@ void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids)
     const auto right = nodes[left].next;
     if (right >= size || nodes[left].id != left_id || nodes[right].id != right_id) continue;
     nodes[left] = {merge.id, nodes[left].before, nodes[right].next};
-    nodes[right].id = -1;
+    nodes[right].id = kRemoved;
     if (nodes[left].next < size) nodes[nodes[left].next].before = left;
     add_candidate(nodes[left].before);
     add_candidate(left);
   }
   for (std::uint32_t i = 0; i < size; i = nodes[i].next) {
-    ids.push_back(static_cast<std::uint16_t>(nodes[i].id));
+    ids.push_back(nodes[i].id);
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "text/bpe_vocabulary.h"
 #include "text/pre_tokenizer.h"
@@ -19,28 +21,26 @@ class ByteLevelBpe final : public TokenizerModel {
   bool byte_level() const override { return true; }
   int bos_id() const override { return bos_id_; }
   int unknown_id() const override { return -1; }  // every byte is a piece
-  void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
+  void encode(std::string_view text, std::vector<TokenId>& ids) const override;
   // Words are encoded independently, so the preceding text does not matter.
-  void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override {
+  void encode_continued(std::string_view part, std::vector<TokenId>& ids) const override {
     encode(part, ids);
   }
-  void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+  void encode_parts(std::string_view text, bool continued, std::vector<TokenId>& ids,
                     std::vector<std::string>& parts) const override;
-  std::string decode(std::span<const std::uint16_t> ids) const override;
-  std::string decode_continued(std::span<const std::uint16_t> ids) const override {
-    return decode(ids);
-  }
+  std::string decode(std::span<const TokenId> ids) const override;
+  std::string decode_continued(std::span<const TokenId> ids) const override { return decode(ids); }
   bool splittable() const override { return true; }
 
  private:
-  void merge(std::string_view word, std::vector<std::uint16_t>& ids) const;
+  void merge(std::string_view word, std::vector<TokenId>& ids) const;
 
   PreTokenizer pre_tokenizer_;
   std::string format_;
-  std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
+  std::unordered_map<std::uint64_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
   int bos_id_;
-  std::array<std::uint16_t, 256> id_of_byte_{};
-  std::unordered_map<std::string_view, std::uint16_t> words_;  // words that are one piece
+  std::array<TokenId, 256> id_of_byte_{};
+  std::unordered_map<std::string_view, TokenId> words_;  // words that are one piece
 };
 
 }  // namespace tg

@@ -17,9 +17,10 @@ constexpr std::size_t part_bytes = 1 << 12;
 }  // namespace
 
 void require_bos(const Tokenizer& tokenizer) {
-  REQUIRE(
-      tokenizer.bos_id() >= 0, ExitCode::config,
-      "the tokenizer has no BOS piece, which every document begins with; train it with a bos_id");
+  REQUIRE(tokenizer.bos_id() >= 0 || tokenizer.choices().document_start == "none", ExitCode::config,
+          "the tokenizer has no BOS piece, which every document begins with; train it with a "
+          "bos_id, or "
+          "set DOCUMENT_START (make_shards --document-start) to none or to a special piece's id");
 }
 
 DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads,
@@ -98,8 +99,8 @@ DocumentEncoder::Part DocumentEncoder::encode(const Text& text) const {
             .bytes = {},
             .text_bytes = static_cast<std::int64_t>(text.text.size()),
             .begins_document = text.begins_document};
-  if (part.begins_document) {
-    part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
+  if (part.begins_document && tokenizer_.bos_id() >= 0) {
+    part.tokens.push_back(static_cast<TokenId>(tokenizer_.bos_id()));
     if (text.needs_bytes) part.bytes.push_back(0);
   }
   if (text.needs_bytes) {

@@ -1,6 +1,6 @@
 #pragma once
-// Tokenizes documents on several threads and returns them in order: BOS, then the document's
-// tokens, no EOS. The result does not depend on the number of threads.
+// Tokenizes documents on several threads and returns them in order: BOS, if documents have one,
+// then the document's tokens, no EOS. The result does not depend on the number of threads.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -19,7 +19,7 @@
 
 namespace tg {
 
-// Throws Error(config) if the tokenizer has no BOS, which begins every document.
+// Throws Error(config) if the tokenizer has no BOS, unless its choice is that documents have none.
 void require_bos(const Tokenizer& tokenizer);
 
 // One thread calls next(), which reads the documents; the encoder's worker threads tokenize ahead.
@@ -27,7 +27,7 @@ class DocumentEncoder {
  public:
   // Document, or part of a long document.
   struct Part {
-    std::vector<std::uint16_t> tokens;
+    std::vector<TokenId> tokens;
     std::vector<std::uint16_t> bytes;  // per token; empty unless requested
     std::int64_t text_bytes = 0;
     bool begins_document = false;

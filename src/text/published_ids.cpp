@@ -9,12 +9,12 @@
 #include "base/escaped.h"
 #include "files/file.h"
 #include "files/json_file.h"
+#include "text/token_id.h"
 
 namespace tg {
 namespace {
 
 constexpr std::int64_t kMaxFileBytes = 16 << 20;
-constexpr std::size_t kMaxIds = 1 << 16;  // ids are stored as uint16
 
 constexpr struct {
   std::string_view merges, ids;
@@ -42,9 +42,9 @@ std::optional<PublishedIds> find_published_ids(const std::string& merges) {
             "again",
             path, escaped(piece, 40), value.type_name());
     const auto id = value.get<std::uint64_t>();
-    REQUIRE(id < kMaxIds, ExitCode::config,
-            "{}: \"{}\" has the id {}, too much for 16-bit token ids (at most {} pieces)", path,
-            escaped(piece, 40), id, kMaxIds);
+    REQUIRE(id < std::uint64_t{kMaxPieces}, ExitCode::config,
+            "{}: \"{}\" has the id {}, too much for a vocabulary (at most {} pieces)", path,
+            escaped(piece, 40), id, kMaxPieces);
     if (id >= published.spelled.size()) published.spelled.resize(id + 1);
     auto& place = published.spelled[id];
     REQUIRE(place.empty(), ExitCode::bad_data,

@@ -62,8 +62,8 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
           escaped(reason, 200));
   const int count = processor_->GetPieceSize();
   REQUIRE(count <= kMaxPieces, ExitCode::config,
-          "tokenizer {} is too large for 16-bit token ids (at most {} pieces, found {})", path,
-          kMaxPieces, count);
+          "tokenizer {} is too large (expected at most {} pieces, found {})", path, kMaxPieces,
+          count);
   for (int id = 0; id < count; ++id) {
     pieces_.push_back(processor_->IdToPiece(id));
     kinds_.push_back(kind_of(*processor_, id));
@@ -87,7 +87,7 @@ int SentencePieceModel::unknown_id() const {
   return processor_->unk_id();
 }
 
-void SentencePieceModel::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
+void SentencePieceModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
   if (unigram_ && text.size() > long_text_bytes) return encode_long(text, ids);
   std::vector<int> found;
   const auto status = processor_->Encode({text.data(), text.size()}, &found);
@@ -130,23 +130,23 @@ std::unique_ptr<const UnigramPieces> SentencePieceModel::unigram_pieces() {
 
 // Finds the best path through the normalized text. Each part but the first is normalized after
 // guard_word: see encode_continued().
-void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const {
-  std::vector<std::uint16_t> bytes(256);
+void SentencePieceModel::encode_long(std::string_view text, std::vector<TokenId>& ids) const {
+  std::vector<TokenId> bytes(256);
   bool has_bytes = false;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     if (kinds_[id] != PieceKind::byte) continue;
-    bytes[static_cast<unsigned char>(byte_of_piece(pieces_[id]))] = static_cast<std::uint16_t>(id);
+    bytes[static_cast<unsigned char>(byte_of_piece(pieces_[id]))] = static_cast<TokenId>(id);
     has_bytes = true;
   }
   bool after_unknown = false;
   const auto take = [&](int id, std::string_view step) {
     const bool known = id != UnigramPath::unknown;
     if (known) {
-      ids.push_back(static_cast<std::uint16_t>(id));
+      ids.push_back(static_cast<TokenId>(id));
     } else if (has_bytes) {
       for (const char byte : step) ids.push_back(bytes[static_cast<unsigned char>(byte)]);
     } else if (!after_unknown) {  // consecutive unknown characters are one token
-      ids.push_back(static_cast<std::uint16_t>(unknown_id()));
+      ids.push_back(static_cast<TokenId>(unknown_id()));
     }
     after_unknown = !known;
   };
@@ -161,7 +161,7 @@ void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uin
   }
 }
 
-std::string SentencePieceModel::decode(std::span<const std::uint16_t> ids) const {
+std::string SentencePieceModel::decode(std::span<const TokenId> ids) const {
   std::string text;
   const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
   REQUIRE(status.ok(), ExitCode::bad_data, "cannot decode {} tokens ({})", ids.size(),
@@ -170,8 +170,8 @@ std::string SentencePieceModel::decode(std::span<const std::uint16_t> ids) const
 }
 
 // Decodes after guard_word, as encode_continued() encodes, and removes its text.
-std::string SentencePieceModel::decode_continued(std::span<const std::uint16_t> ids) const {
-  std::vector<std::uint16_t> guarded;
+std::string SentencePieceModel::decode_continued(std::span<const TokenId> ids) const {
+  std::vector<TokenId> guarded;
   encode(guard_word, guarded);
   const auto guard_bytes = decode(guarded).size();
   guarded.insert(guarded.end(), ids.begin(), ids.end());
@@ -227,7 +227,7 @@ bool SentencePieceModel::find_whether_splittable() const {
     if (last != std::string::npos && last > 0) return false;
     if (text.find(' ') != std::string::npos) return false;
   }
-  std::vector<std::uint16_t> word, two;
+  std::vector<TokenId> word, two;
   encode(guard_word, word);
   encode(std::string(guard_word) + " b", two);
   return space_known && two.size() > word.size() &&
@@ -236,18 +236,17 @@ bool SentencePieceModel::find_whether_splittable() const {
 
 // Models treat the beginning of a text specially (add a space, drop white space), which must not
 // happen to a later part: encodes the part after guard_word and removes that word's ids.
-void SentencePieceModel::encode_continued(std::string_view part,
-                                          std::vector<std::uint16_t>& ids) const {
-  std::vector<std::uint16_t> guard, guarded;
+void SentencePieceModel::encode_continued(std::string_view part, std::vector<TokenId>& ids) const {
+  std::vector<TokenId> guard, guarded;
   encode(guard_word, guard);
   encode(std::string(guard_word).append(part), guarded);
   ids.insert(ids.end(), guarded.begin() + std::ssize(guard), guarded.end());
 }
 
 void SentencePieceModel::encode_parts(std::string_view text, bool continued,
-                                      std::vector<std::uint16_t>& ids,
+                                      std::vector<TokenId>& ids,
                                       std::vector<std::string>& parts) const {
-  std::vector<std::uint16_t> guard;
+  std::vector<TokenId> guard;
   std::string guarded;
   if (continued) {
     encode(guard_word, guard);
@@ -255,7 +254,7 @@ void SentencePieceModel::encode_parts(std::string_view text, bool continued,
   }
   const auto encoded = processor_->EncodeAsImmutableProto({text.data(), text.size()});
   for (std::size_t i = guard.size(); i < encoded.pieces_size(); ++i) {
-    ids.push_back(static_cast<std::uint16_t>(encoded.pieces(static_cast<int>(i)).id()));
+    ids.push_back(static_cast<TokenId>(encoded.pieces(static_cast<int>(i)).id()));
     parts.emplace_back(encoded.pieces(static_cast<int>(i)).surface());
   }
 }

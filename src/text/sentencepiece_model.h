@@ -16,7 +16,8 @@ namespace tg {
 class SentencePieceModel final : public TokenizerModel {
  public:
   // Parses the file contents `bytes`; `path` is for messages. Throws Error(bad_data) if they are
-  // truncated or no SentencePiece model, and Error(config) if the ids do not fit in 16 bits.
+  // truncated or no SentencePiece model, and Error(config) for more than
+  // kMaxPieces.
   SentencePieceModel(std::string_view bytes, const std::string& path);
   ~SentencePieceModel() override;
 
@@ -26,13 +27,13 @@ class SentencePieceModel final : public TokenizerModel {
   std::string normalisation() const override { return normalisation_; }
   int bos_id() const override;
   int unknown_id() const override;
-  void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
-  void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
+  void encode(std::string_view text, std::vector<TokenId>& ids) const override;
+  void encode_continued(std::string_view part, std::vector<TokenId>& ids) const override;
   // Unlike encode(), uses the library's memory for long texts of unigram models too.
-  void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+  void encode_parts(std::string_view text, bool continued, std::vector<TokenId>& ids,
                     std::vector<std::string>& parts) const override;
-  std::string decode(std::span<const std::uint16_t> ids) const override;
-  std::string decode_continued(std::span<const std::uint16_t> ids) const override;
+  std::string decode(std::span<const TokenId> ids) const override;
+  std::string decode_continued(std::span<const TokenId> ids) const override;
   std::string keeping_flags() const override;
   std::string normalized(std::string_view text) const override;
   bool splittable() const override { return splittable_; }
@@ -40,7 +41,7 @@ class SentencePieceModel final : public TokenizerModel {
  private:
   SpaceMarks find_spaces() const;
   // Encodes a long text with a unigram model, in memory that does not grow with the text.
-  void encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const;
+  void encode_long(std::string_view text, std::vector<TokenId>& ids) const;
   std::string joined_pieces(std::string_view text) const;
   std::unique_ptr<const UnigramPieces> unigram_pieces();
   bool find_whether_splittable() const;

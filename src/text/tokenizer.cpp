@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <limits>
 
 #include "base/error.h"
+#include "base/escaped.h"
 #include "files/file.h"
 #include "text/bpe_vocabulary.h"
 #include "text/byte_level_bpe.h"
@@ -21,13 +23,41 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 && c > 0;
 }
 
-std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
+// A pickle of a protocol above 1, in which Python's objects are stored.
+bool is_pickle(std::string_view bytes) {
+  return bytes.size() > 2 && bytes[0] == '\x80' && bytes[1] > 1 && bytes[1] < 6;
+}
+
+constexpr const char* kConvertPickle =
+    "python3 -c \"import base64, pickle; e = pickle.load(open('{0}', 'rb')); "
+    "open('{0}.tiktoken', 'wb').write(b''.join(base64.b64encode(p) + b' %d\\n' % r for p, r in "
+    "sorted(e._mergeable_ranks.items(), key=lambda i: i[1]))); print(e._pat_str)\"";
+
+std::unique_ptr<const TokenizerModel> open_model(const std::string& path,
+                                                 const std::string& pattern) {
   const std::string bytes = read_tokenizer_file(path);
-  if (auto vocabulary = read_bpe_vocabulary(bytes, path))
-    return std::make_unique<ByteLevelBpe>(*std::move(vocabulary));
-  if (is_tokenizer_json(bytes))
-    return std::make_unique<ByteLevelBpe>(read_tokenizer_json(bytes, path));
-  return std::make_unique<SentencePieceModel>(bytes, path);
+  REQUIRE(!is_pickle(bytes), ExitCode::bad_data,
+          "tokenizer {} is a pickle, which is a program of Python's and is not run (expected a "
+          "table of ranks, tokenizer.json, merges or a SentencePiece model); if it is tiktoken's "
+          "Encoding, as nanochat's tokenizer.pkl, convert it where you trust it: {}; then set "
+          "TOKENIZER_PATTERN (make_shards --pattern) to the line that this prints",
+          path, fmt::format(fmt::runtime(kConvertPickle), path));
+  std::unique_ptr<const TokenizerModel> model;
+  bool takes_pattern = false;
+  if (auto vocabulary = read_bpe_vocabulary(bytes, path, pattern)) {
+    takes_pattern = !vocabulary->pattern.empty();
+    model = std::make_unique<ByteLevelBpe>(*std::move(vocabulary));
+  } else if (is_tokenizer_json(bytes)) {
+    model = std::make_unique<ByteLevelBpe>(read_tokenizer_json(bytes, path));
+  } else {
+    model = std::make_unique<SentencePieceModel>(bytes, path);
+  }
+  REQUIRE(
+      pattern.empty() || takes_pattern, ExitCode::config,
+      "TOKENIZER_PATTERN is for a .tiktoken table (expected one, found {}, which states its own "
+      "words); leave it empty",
+      path);
+  return model;
 }
 
 }  // namespace
@@ -39,8 +69,12 @@ std::string read_tokenizer_file(const std::string& path) {
   return bytes;
 }
 
-Tokenizer::Tokenizer(const std::string& path, int vocab_size, bool caseops)
-    : path_(path), model_(open_model(path)) {
+Tokenizer::Tokenizer(const std::string& path, int vocab_size, bool caseops,
+                     const TokenizerChoices& choices)
+    : path_(path),
+      choices_(choices),
+      model_(open_model(path, choices.pattern)),
+      bos_id_(find_document_start()) {
   const int count = pieces();
   const bool padded = byte_level() && vocab_size > count;
   REQUIRE(
@@ -49,6 +83,24 @@ Tokenizer::Tokenizer(const std::string& path, int vocab_size, bool caseops)
       "TOKENIZER_PATH than {}",
       vocab_size, count, count, path);
   if (caseops) find_case_operators();
+}
+
+int Tokenizer::find_document_start() const {
+  const auto& start = choices_.document_start;
+  if (start == "auto") return model_->bos_id();
+  if (start == "none") return -1;
+  int id = -1;
+  const auto [end, error] = std::from_chars(start.data(), start.data() + start.size(), id);
+  REQUIRE(error == std::errc() && end == start.data() + start.size() && id >= 0, ExitCode::usage,
+          "DOCUMENT_START (make_shards --document-start): expected auto, none or a token's id, "
+          "found '{}'",
+          escaped(start, 40));
+  REQUIRE(
+      id < pieces() && kind(id) == Kind::control, ExitCode::config,
+      "DOCUMENT_START={} is no special piece of tokenizer {} (expected one, which stands for no "
+      "text, found {})",
+      id, path_, id < pieces() ? fmt::format("'{}'", escaped(piece(id), 40)) : "no piece");
+  return id;
 }
 
 void Tokenizer::find_case_operators() {
@@ -61,7 +113,7 @@ void Tokenizer::find_case_operators() {
               "piece {}); train it with --user_defined_symbols, or leave out CASEOPS_ENABLED=1 or "
               "--caseops",
               path_, code, id);
-      case_operators_.push_back(static_cast<std::uint16_t>(id));
+      case_operators_.push_back(static_cast<TokenId>(id));
     }
     REQUIRE(case_operators_.size() == code - 0xe000, ExitCode::config,
             "tokenizer {} is not for CaseOps (expected U+E001 to U+E004 as pieces, found no "
@@ -88,18 +140,17 @@ void require_caseops_as_made(const Tokenizer& tokenizer) {
       tokenizer.path());
 }
 
-void Tokenizer::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
+void Tokenizer::encode(std::string_view text, std::vector<TokenId>& ids) const {
   if (case_operators_.empty()) return model_->encode(text, ids);
   model_->encode(encode_case(text), ids);
 }
 
-void Tokenizer::encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const {
+void Tokenizer::encode_continued(std::string_view part, std::vector<TokenId>& ids) const {
   if (case_operators_.empty()) return model_->encode_continued(part, ids);
   model_->encode_continued(encode_case(part), ids);
 }
 
-void Tokenizer::encode_counted(std::string_view text, bool continued,
-                               std::vector<std::uint16_t>& ids,
+void Tokenizer::encode_counted(std::string_view text, bool continued, std::vector<TokenId>& ids,
                                std::vector<std::uint16_t>& bytes) const {
   std::vector<std::string> parts;
   const bool caseops = !case_operators_.empty();
@@ -116,12 +167,12 @@ void Tokenizer::encode_counted(std::string_view text, bool continued,
   }
 }
 
-std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {
+std::string Tokenizer::decode(std::span<const TokenId> ids) const {
   auto text = model_->decode(ids);
   return case_operators_.empty() ? text : CaseDecoder().add(text);
 }
 
-std::string Tokenizer::decode_continued(std::span<const std::uint16_t> ids) const {
+std::string Tokenizer::decode_continued(std::span<const TokenId> ids) const {
   auto text = model_->decode_continued(ids);
   return case_operators_.empty() ? text : CaseDecoder().add(text);
 }

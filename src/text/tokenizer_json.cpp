@@ -16,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxIds = 1 << 16;  // ids are stored as uint16
-constexpr int kMaxDepth = 10;             // a post_processor has some six
+constexpr int kMaxDepth = 10;  // a post_processor has some six
 constexpr std::size_t kMaxBytes = 128 << 20;
 
 std::string type_of(const json& part) {
@@ -110,9 +109,9 @@ class Reader {
     require(id.is_number_unsigned(),
             fmt::format("the piece \"{}\" without an id", escaped(name, 40)));
     const auto number = id.get<std::uint64_t>();
-    REQUIRE(number < kMaxIds, ExitCode::config,
-            "{}: \"{}\" has the id {}, too much for 16-bit token ids (at most {} pieces)", where_,
-            escaped(name, 40), number, kMaxIds);
+    REQUIRE(number < std::uint64_t{kMaxPieces}, ExitCode::config,
+            "{}: \"{}\" has the id {}, too much for a vocabulary (at most {} pieces)", where_,
+            escaped(name, 40), number, kMaxPieces);
     if (number >= vocabulary_.pieces.size()) {
       vocabulary_.pieces.resize(number + 1);
       vocabulary_.kinds.resize(number + 1, PieceKind::unused);
@@ -125,7 +124,7 @@ class Reader {
             fmt::format("two pieces with the id {}", number));
     known = kind;
     vocabulary_.pieces[number] = *bytes;
-    if (kind == PieceKind::normal) ids_.emplace(*bytes, static_cast<std::uint16_t>(number));
+    if (kind == PieceKind::normal) ids_.emplace(*bytes, static_cast<TokenId>(number));
   }
 
   void read_pieces() {
@@ -153,7 +152,7 @@ class Reader {
     vocabulary_.bos_id = beginning_of_documents(vocabulary_);
   }
 
-  std::uint16_t id_of(const std::string& spelled_piece) const {
+  TokenId id_of(const std::string& spelled_piece) const {
     const auto bytes = bytes_spelled(spelled_piece);
     const auto found = bytes ? ids_.find(*bytes) : ids_.end();
     require(found != ids_.end(),
@@ -188,7 +187,7 @@ class Reader {
   const std::string& path_;
   std::string where_;
   BpeVocabulary vocabulary_;
-  std::unordered_map<std::string, std::uint16_t> ids_;
+  std::unordered_map<std::string, TokenId> ids_;
   std::vector<std::string> patterns_;  // of the pre-tokenizer
   bool byte_level_ = false;
 };

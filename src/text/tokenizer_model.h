@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/token_id.h"
+
 namespace tg {
 
 enum class PieceKind : std::uint8_t { normal, unknown, control, unused, byte };
@@ -41,22 +43,20 @@ class TokenizerModel {
   virtual bool byte_level() const = 0;
   virtual int bos_id() const = 0;
   virtual int unknown_id() const = 0;
-  virtual void encode(std::string_view text, std::vector<std::uint16_t>& ids) const = 0;
-  virtual void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const = 0;
+  virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
+  virtual void encode_continued(std::string_view part, std::vector<TokenId>& ids) const = 0;
   // Encodes like encode() or, if `continued`, encode_continued(), and appends for each id its part
   // of `text`. The parts are in order; what normalization removes at the ends is in none.
-  virtual void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+  virtual void encode_parts(std::string_view text, bool continued, std::vector<TokenId>& ids,
                             std::vector<std::string>& parts) const = 0;
-  virtual std::string decode(std::span<const std::uint16_t> ids) const = 0;
-  virtual std::string decode_continued(std::span<const std::uint16_t> ids) const = 0;
+  virtual std::string decode(std::span<const TokenId> ids) const = 0;
+  virtual std::string decode_continued(std::span<const TokenId> ids) const = 0;
   virtual std::string keeping_flags() const { return {}; }
   virtual std::string normalized(std::string_view text) const { return std::string(text); }
   // Returns whether a text may be split before a space between two ASCII letters or digits.
   virtual bool splittable() const = 0;
 
  protected:
-  static constexpr int kMaxPieces = 1 << 16;  // ids are stored as uint16
-
   std::vector<std::string> pieces_;
   std::vector<PieceKind> kinds_;
 };

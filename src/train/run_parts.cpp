@@ -84,7 +84,7 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
   const auto shape = batch_shape(settings, communicator.world_size(), {});
   const BatchLayout layout{
       .seq_len = shape.seq_len, .segments = training_segments(settings), .spans = &spans};
-  return make_source(std::move(order), layout, ahead, token_allocator(device));
+  return make_source(std::move(order), layout, ahead, batch_allocator(device));
 }
 
 std::optional<FurtherTargets> further_targets(const Settings& settings, at::Device device) {

@@ -66,9 +66,10 @@ class SlowTokens final : public TokenSource {
   std::int64_t tokens_up_to(std::int64_t limit) const override {
     return source_.tokens_up_to(limit);
   }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    const std::chrono::duration<double> needed(static_cast<double>(out.size()) *
-                                               seconds_per_token_);
+  int id_bytes() const override { return source_.id_bytes(); }
+  void read_at(std::int64_t offset, const MutableIds& out) const override {
+    const auto size = std::visit([](auto ids) { return ids.size(); }, out);
+    const std::chrono::duration<double> needed(static_cast<double>(size) * seconds_per_token_);
     const auto done = Clock::now() + std::chrono::duration_cast<Clock::duration>(needed);
     source_.read_at(offset, out);
     std::this_thread::sleep_until(done);
@@ -117,7 +118,7 @@ struct Bench {
         std::make_unique<StreamOrder>(source, micro_batch_tokens(settings, 1), micro, 0, 1);
     return std::make_unique<Feeder>(
         make_source(std::move(order), {.seq_len = settings.run.train_seq_len.first()}, ahead,
-                    token_allocator(machine.device)),
+                    batch_allocator(machine.device)),
         machine.device, variant.copy_stream);
   }
 

@@ -31,13 +31,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using tg::ExitCode;
 
-constexpr int any_vocabulary = 1 << 16;  // every id passes the check, which still runs
-constexpr int timed_calls = 1000;        // number of next() calls, each after a pause
+constexpr int timed_calls = 1000;  // number of next() calls, each after a pause
 constexpr std::chrono::milliseconds least_pause{2};
 
 struct BenchOptions {
   std::string folder;
   std::int64_t micro_batch_tokens = 0, seq_len = 0, batches = 0, bos_id = 0;
+  int vocab_size = 0;
   tg::PrefetchOptions prefetch;
 };
 
@@ -61,6 +61,7 @@ cxxopts::Options declare_options() {
   add("micro-batch-tokens", "inputs of a micro-batch", number("98304"), "N");
   add("seq-len", "inputs of a sequence", number("2048"), "N");
   add("batches", "micro-batches on the clock, and as many before it", number("4000"), "N");
+  add("vocab-size", "ids are below N; above 65536 they are 32 bits wide", number("65536"), "N");
   add("bos-id", "token that begins a document", number("1"), "ID");
   add("queue", "micro-batches read ahead", number("2"), "N");
   add("workers", "threads that read them", number("1"), "N");
@@ -85,7 +86,8 @@ BenchOptions read_options(const cxxopts::ParseResult& given) {
   options.micro_batch_tokens = positive(given, "micro-batch-tokens", 1 << 30);
   options.seq_len = positive(given, "seq-len", 1 << 30);
   options.batches = positive(given, "batches", 1 << 30);
-  options.bos_id = positive(given, "bos-id", any_vocabulary - 1);
+  options.vocab_size = static_cast<int>(positive(given, "vocab-size", tg::kMaxPieces));
+  options.bos_id = positive(given, "bos-id", options.vocab_size - 1);
   options.prefetch.queue = static_cast<int>(positive(given, "queue", 1024));
   options.prefetch.workers = static_cast<int>(positive(given, "workers", 1024));
   REQUIRE(options.micro_batch_tokens % options.seq_len == 0, ExitCode::usage,
@@ -124,7 +126,8 @@ std::uint64_t consume(tg::BatchSource& source, std::int64_t batches) {
   std::uint64_t first_tokens = 0;
   for (std::int64_t i = 0; i < batches; ++i) {
     source.next(batch);
-    first_tokens += batch.inputs().front();
+    first_tokens +=
+        std::visit([](auto ids) -> std::uint64_t { return ids.front(); }, batch.inputs());
   }
   return first_tokens;
 }
@@ -186,12 +189,12 @@ void print_results(const BenchOptions& options, const Results& results) {
       R"("documents_tokens_per_s": {:.0f}, "aligned_tokens_per_s": {:.0f}, )"
       R"("next_us_median": {:.3f}, "next_us_p99": {:.3f}, )"
       R"("aligned_next_us_median": {:.3f}, "aligned_next_us_p99": {:.3f}, "micro_batch_tokens": {}, )"
-      R"("batches": {}, "queue": {}, "workers": {}}})"
+      R"("batches": {}, "queue": {}, "workers": {}, "vocab_size": {}}})"
       "\n",
       prefetched.tokens_per_s, ordered.tokens_per_s, documents.tokens_per_s, aligned.tokens_per_s,
       next.median_us, next.p99_us, next_aligned.median_us, next_aligned.p99_us,
-      options.micro_batch_tokens, options.batches, options.prefetch.queue,
-      options.prefetch.workers);
+      options.micro_batch_tokens, options.batches, options.prefetch.queue, options.prefetch.workers,
+      options.vocab_size);
 }
 
 void run(int argc, char** argv) {
@@ -202,7 +205,7 @@ void run(int argc, char** argv) {
     return;
   }
   const BenchOptions options = read_options(given);
-  const tg::ShardSet shards(options.folder, "train", any_vocabulary);
+  const tg::ShardSet shards(options.folder, "train", options.vocab_size);
   const tg::BatchLayout layout{.seq_len = options.seq_len};
 
   tg::OrderedSource when_due(make_order(shards, options), layout);

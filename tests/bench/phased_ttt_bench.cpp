@@ -93,7 +93,7 @@ class Bench {
     for (const auto& batch : batches)
       for (const auto& [start, length] : batch.documents)
         joined.insert(joined.end(), tokens_.begin() + start, tokens_.begin() + start + length - 1);
-    joined.push_back(static_cast<std::uint16_t>(bos_id()));
+    joined.push_back(static_cast<TokenId>(bos_id()));
     return joined;
   }
 

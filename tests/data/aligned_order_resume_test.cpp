@@ -125,7 +125,9 @@ TEST(AlignedOrderResume, WhatIsReadAheadIsTheSameAndAnErrorIsTheConsumersAtItsBa
     HostBatch batch;
     for (const auto& row : expected) {
       ASSERT_TRUE(source.next(batch));
-      ASSERT_EQ(Tokens(batch.buffer.get(), batch.buffer.get() + batch.tokens), row);
+      ASSERT_EQ(
+          test::narrow(test::listed(ids_at(batch.buffer.get(), batch.tokens, batch.id_bytes))),
+          row);
     }
     for (int again = 0; again < 2; ++again) {
       expect_part(error_of(ExitCode::missing_input, [&] { source.next(batch); }), shards.path(1));
@@ -140,8 +142,11 @@ class EndlessText final : public TokenSource {
   std::string identity() const override { return name_; }
   std::int64_t tokens(int) const override { fail(ExitCode::internal, "{} has no end", name_); }
   std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    for (auto& token : out) token = offset++ % 20 == 0 ? kBos : 7;
+  void read_at(std::int64_t offset, const MutableIds& out) const override {
+    const auto fill = [&](auto ids) {
+      for (auto& token : ids) token = offset++ % 20 == 0 ? kBos : 7;
+    };
+    std::visit(fill, out);
     if (offset > made_) made_ = offset;
   }
   std::int64_t made() const { return made_; }

@@ -43,7 +43,8 @@ void expect_segments(BatchSource& source, const Documents& documents, std::int64
   for (int round = 0; round < 24; ++round) {
     ASSERT_TRUE(source.next(batch));
     const auto begin = documents.tokens.begin() + round % 8 * 101;
-    ASSERT_EQ(Tokens(batch.buffer.get(), batch.buffer.get() + 101), Tokens(begin, begin + 101));
+    ASSERT_EQ(test::narrow(test::listed(ids_at(batch.buffer.get(), 101, batch.id_bytes))),
+              Tokens(begin, begin + 101));
     auto expected = segment_starts(batch.inputs(), 100, {.bos_id = 1, .limit = limit});
     EXPECT_EQ(batch.segments, std::ssize(expected));
     EXPECT_GE(batch.segment_capacity, batch.segments);
@@ -69,9 +70,9 @@ TEST(BatchSegments, ABufferWithoutRoomForThemIsReplacedByALargerOne) {
   const Documents documents;
   std::vector<std::int64_t> allocated;
   OrderedSource source(documents.order(), {.seq_len = 100, .segments = SegmentRule{.bos_id = 1}},
-                       [&](std::int64_t tokens) {
-                         allocated.push_back(tokens);
-                         return allocate_on_heap(tokens);
+                       [&](std::int64_t bytes) {
+                         allocated.push_back(bytes);
+                         return allocate_on_heap(bytes);
                        });
   HostBatch batch;
   for (int round = 0; round < 16; ++round) {
@@ -79,7 +80,7 @@ TEST(BatchSegments, ABufferWithoutRoomForThemIsReplacedByALargerOne) {
     EXPECT_EQ(batch.segments, round % 8 == 3 ? 100 : 2);
     EXPECT_EQ(batch.segment_capacity, round < 3 ? 64 : 128);
   }
-  EXPECT_EQ(allocated, (std::vector<std::int64_t>{102 + 2 * 65, 102 + 2 * 129}));
+  EXPECT_EQ(allocated, (std::vector<std::int64_t>{204 + 4 * 65, 204 + 4 * 129}));
 }
 
 }  // namespace

@@ -6,17 +6,17 @@ namespace tg {
 namespace {
 
 using test::expect_part;
-using test::Ids;
 using test::run;
 using test::sentence;
 using test::TempDir;
 using test::write_file;
 
-constexpr std::uint16_t kBos = 1;
+using Ids = std::vector<TokenId>;
+
+constexpr TokenId kBos = 1;
 
 Ids document(int index) {
-  return {kBos, static_cast<std::uint16_t>(100 + index % 1000),
-          static_cast<std::uint16_t>(index / 1000), 7};
+  return {kBos, static_cast<TokenId>(100 + index % 1000), static_cast<TokenId>(index / 1000), 7};
 }
 
 TEST(DocumentOverlap, FindsTheDifferentDocumentsOfBothSplitsWhateverTheirParts) {
@@ -90,8 +90,8 @@ TEST(MakeShards, WarnsOfValidationDocumentsThatAreInTheTrainingSplit) {
     const auto one = document(index);
     ids.insert(ids.end(), one.begin(), one.end());
   }
-  write_file(dir / "train.bin", test::bytes_of(ids));
-  write_file(dir / "val.bin", test::bytes_of(ids));
+  write_file(dir / "train.bin", test::bytes_of(test::narrow(ids)));
+  write_file(dir / "val.bin", test::bytes_of(test::narrow(ids)));
   const auto tokens = run(dir, fmt::format("--from-tokens --force --out {} {} {}", dir / "out",
                                            dir / "train.bin", dir / "val.bin"));
   EXPECT_EQ(tokens.code, 0);

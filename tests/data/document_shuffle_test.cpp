@@ -1,6 +1,7 @@
 #include "data/document_shuffle.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "data/splitmix64.h"
 #include "tests/data/shards.h"
@@ -34,14 +35,16 @@ Tokens joined(const std::vector<Tokens>& documents) {
 Tokens shuffled(const std::vector<Tokens>& documents, DocumentShuffle shuffle) {
   for (const Tokens& tokens : documents) {
     const std::span all(tokens);
-    shuffle.append(all.first(1), true);  // in two parts
-    shuffle.append(all.subspan(1), false);
+    shuffle.append(std::as_bytes(all.first(1)), true);  // in two parts
+    shuffle.append(std::as_bytes(all.subspan(1)), false);
   }
-  Tokens taken;
-  shuffle.take([&](std::span<const std::uint16_t> tokens) {
+  std::vector<std::byte> taken;
+  shuffle.take([&](std::span<const std::byte> tokens) {
     taken.insert(taken.end(), tokens.begin(), tokens.end());
   });
-  return taken;
+  Tokens tokens(taken.size() / sizeof(Tokens::value_type));
+  std::memcpy(tokens.data(), taken.data(), taken.size());
+  return tokens;
 }
 
 TEST(DocumentShuffle, OrdersDocumentsByTheirKeysWhateverFitsInMemory) {

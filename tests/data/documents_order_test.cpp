@@ -266,7 +266,9 @@ TEST(DocumentsOrder, WhatIsReadAheadIsTheSameAndAnErrorIsTheConsumersAtItsBatch)
     for (std::size_t row = 0; row < 24; ++row) {
       ASSERT_TRUE(source.next(batch));
       EXPECT_EQ(batch.seq_len, 10);
-      ASSERT_EQ(Tokens(batch.buffer.get(), batch.buffer.get() + batch.tokens), expected[row]);
+      ASSERT_EQ(
+          test::narrow(test::listed(ids_at(batch.buffer.get(), batch.tokens, batch.id_bytes))),
+          expected[row]);
     }
     for (int again = 0; again < 2; ++again) {
       expect_part(error_of(ExitCode::missing_input, [&] { source.next(batch); }), shards.path(1));

@@ -10,25 +10,32 @@
 
 namespace tg::test {
 
-using Tokens = std::vector<std::uint16_t>;
+using Tokens = std::vector<TokenId>;
 
 class ListedTokens final : public TokenSource {
  public:
-  explicit ListedTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
+  explicit ListedTokens(Tokens tokens, int id_bytes = sizeof(NarrowId))
+      : tokens_(std::move(tokens)), id_bytes_(id_bytes) {}
   const std::string& pattern() const override { return name_; }
   std::string identity() const override { return name_; }
   std::int64_t tokens(int) const override { return std::ssize(tokens_); }
   std::int64_t tokens_up_to(std::int64_t limit) const override {
     return std::min(limit, std::ssize(tokens_));
   }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    assert(offset + std::ssize(out) <= std::ssize(tokens_));
-    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
+  int id_bytes() const override { return id_bytes_; }
+  void read_at(std::int64_t offset, const MutableIds& out) const override {
+    std::visit(
+        [&](auto ids) {
+          assert(offset + std::ssize(ids) <= std::ssize(tokens_));
+          std::copy_n(tokens_.begin() + offset, ids.size(), ids.begin());
+        },
+        out);
   }
 
  private:
   std::string name_ = "listed";
   Tokens tokens_;
+  int id_bytes_;
 };
 
 }  // namespace tg::test

@@ -51,7 +51,7 @@ inline std::string sentence(int index) {
 // Returns the decoded documents of a split.
 inline std::vector<std::string> documents(const std::string& dir, const std::string& split,
                                           const Tokenizer& tokenizer = Tokenizer(kModel)) {
-  std::vector<Ids> found;
+  std::vector<std::vector<TokenId>> found;
   for (const std::uint16_t id : all_tokens(dir, split)) {
     if (id == tokenizer.bos_id()) {
       found.emplace_back();
@@ -60,7 +60,7 @@ inline std::vector<std::string> documents(const std::string& dir, const std::str
     }
   }
   std::vector<std::string> texts;
-  for (const Ids& ids : found) texts.push_back(tokenizer.decode(ids));
+  for (const auto& ids : found) texts.push_back(tokenizer.decode(ids));
   return texts;
 }
 

@@ -134,7 +134,7 @@ TEST(MakeShardsFromTokens, RefusesRawIdsWhosePatternShowsAnotherWidth) {
     expect_part(outcome.err, "give --dtype " + wrong.meant);
     EXPECT_FALSE(std::filesystem::exists(dir / "out"));
   }
-  // Shards cannot store ids above 16 bits, whatever the file's type.
+  // Nothing states a vocabulary above 65,536, whatever the file's type.
   const auto large = run_without_tokenizer(
       dir, fmt::format("--from-tokens --dtype int64 --out {} {}", dir / "out", dir / "ids.bin"));
   EXPECT_EQ(large.code, 65);
@@ -200,7 +200,8 @@ TEST(MakeShardsFromTokens, RefusesOtherFilesInOneLineAndWritesNothing) {
       {"a.npy", npy("<i2", "(3,)", std::string("\1\0\xff\xff\3\0", 6)),
        "at token 1 (expected 0 to 65535, found -1)"},
       {"a.npy", npy("<i4", "(1,)", std::string("\0\0\1\0", 4)),
-       "at token 0 (expected 0 to 65535, found 65536); shards hold 16-bit ids"},
+       "at token 0 (expected 0 to 65535, found 65536); a larger vocabulary is stated by "
+       "--vocab-size or --tokenizer"},
       {"a.npy", good, "at token 2 (expected 0 to 2, found 3)", "--vocab-size 3"},
       {"a.npy", npy("<u2", "(1,)", std::string("\0\2", 2)),
        "at token 0 (expected 0 to 511, found 512)", "--tokenizer " + kModel},

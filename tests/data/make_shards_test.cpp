@@ -94,7 +94,7 @@ TEST_F(MakeShuffledShards, HaveASidecarInTheirOrder) {
   const Tokenizer tokenizer(kModel);
   Ids expected;
   for (const auto& document : documents(dir / "out", "val")) {
-    Ids ids;
+    std::vector<TokenId> ids;
     expected.push_back(0);
     tokenizer.encode_counted(document, false, ids, expected);
   }

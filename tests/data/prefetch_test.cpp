@@ -44,14 +44,16 @@ class Prefetch : public ::testing::Test {
   std::unique_ptr<ShardSet> shards_;
 };
 
-std::vector<std::uint16_t> tokens_of(const HostBatch& batch) {
-  return {batch.buffer.get(), batch.buffer.get() + batch.tokens};
+std::vector<TokenId> tokens_of(const HostBatch& batch) {
+  std::vector<TokenId> tokens;
+  std::visit([&](auto ids) { tokens.assign(ids.begin(), ids.end()); }, batch.inputs());
+  std::visit([&](auto ids) { tokens.push_back(ids.back()); }, batch.targets());
+  return tokens;
 }
 
 // Returns tokens and position of `count` rounds, as a consumer sees them.
-std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> drain(BatchSource& source,
-                                                                       int count) {
-  std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> seen;
+std::vector<std::pair<std::vector<TokenId>, std::int64_t>> drain(BatchSource& source, int count) {
+  std::vector<std::pair<std::vector<TokenId>, std::int64_t>> seen;
   HostBatch batch;
   for (int i = 0; i < count; ++i) {
     source.next(batch);
@@ -138,7 +140,7 @@ class CountedOrder final : public TokenOrder {
   LoaderState state() const override { return order_.state(); }
   void restore(const LoaderState& state) override { order_.restore(state); }
   std::int64_t span_tokens() const override { return order_.span_tokens(); }
-  void read(std::int64_t begin, std::span<std::uint16_t> out) const override {
+  void read(std::int64_t begin, const MutableIds& out) const override {
     ++reads_;
     reads_.notify_all();
     if (begin == failing_ * (kTokens + 1)) fail(ExitCode::io, "planted at token {}", begin);

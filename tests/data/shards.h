@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/ids.h"
 #include "tests/files/testing.h"
 
 namespace tg::test {
@@ -15,14 +16,26 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 template <typename Id>
-std::string shard_bytes(const std::vector<Id>& tokens, std::int32_t magic = 20240520,
-                        std::int32_t version = 1) {
+std::string shard_bytes(const std::vector<Id>& tokens,
+                        std::int32_t magic = sizeof(Id) == 2 ? 20240520 : 20240801,
+                        std::int32_t version = sizeof(Id) == 2 ? 1 : 7) {
   std::array<std::int32_t, 256> header{};
   header[0] = magic;
   header[1] = version;
   header[2] = static_cast<std::int32_t>(tokens.size());
   return std::string(reinterpret_cast<const char*>(header.data()), sizeof(header)) +
          bytes_of(tokens);
+}
+
+// The ids as those of today's shards, 16 bits each; as read from a batch or tokenized, 32 bits.
+inline std::vector<NarrowId> narrow(const std::vector<TokenId>& ids) {
+  std::vector<NarrowId> narrowed;
+  for (const auto id : ids) narrowed.push_back(static_cast<NarrowId>(id));
+  return narrowed;
+}
+template <class View>
+std::vector<TokenId> listed(const View& ids) {
+  return std::visit([](auto view) { return std::vector<TokenId>(view.begin(), view.end()); }, ids);
 }
 
 // Returns n tokens first, first + 1, …

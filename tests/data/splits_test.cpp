@@ -109,7 +109,7 @@ TEST(Splits, TokenisesATextFileOrAllOfAFolderInTheOrderOfTheirNames) {
   const auto all = open_splits(config(dir.path()), 512);
   EXPECT_EQ(all.val->pattern(), (dir / "a.jsonl") + " and 1 more (val)");
   EXPECT_GT(all.train->tokens(0), one.train->tokens(0));
-  std::vector<std::uint16_t> tokens(10), first{1};
+  std::vector<TokenId> tokens(10), first{1};
   Tokenizer(model).encode("first", first);
   all.train->read_at(0, tokens);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), tokens.begin()));
@@ -136,12 +136,12 @@ TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
                 ": 6 text files; left out: 2 .arrow, 1 .bz2, 1 .md, 2 hidden, 1 links to "
                 "folders, 1 without a suffix\n");
   EXPECT_EQ(splits.train->pattern(), (dir / "a.jsonl.gz") + " and 5 more (train)");
-  std::vector<std::uint16_t> expected;
+  std::vector<TokenId> expected;
   for (const char* text : {"first", "second", "third", "fourth"}) {
     expected.push_back(1);
     Tokenizer(model).encode(text, expected);
   }
-  std::vector<std::uint16_t> tokens(expected.size());
+  std::vector<TokenId> tokens(expected.size());
   splits.train->read_at(0, tokens);
   EXPECT_EQ(tokens, expected);
 }
@@ -187,7 +187,7 @@ TEST(Splits, TokenisesTextOfCaseOpsAndCountsTheBytesOfItsCapitals) {
   data.caseops_enabled = true;
   const auto splits = open_splits(data, 420);
   const Tokenizer tokenizer(data.tokenizer_path, 0, /*caseops=*/true);
-  std::vector<std::uint16_t> tokens(static_cast<std::size_t>(splits.val->tokens(0)));
+  std::vector<TokenId> tokens(static_cast<std::size_t>(splits.val->tokens(0)));
   splits.val->read_at(0, tokens);
   EXPECT_EQ(tokenizer.decode(tokens), "The NASA licence Xy 19");
   EXPECT_EQ(count_bytes(*splits.vocabulary.bytes->table, tokens), 22);

@@ -89,7 +89,7 @@ TEST_F(SidecarTest, HasAFileOfEachShardsNameAndLength) {
 
 TEST_F(SidecarTest, HasNoBytesForBos) {
   const auto splits = open();
-  Ids tokens(5);
+  std::vector<TokenId> tokens(5);
   splits.val->read_at(0, tokens);
   const auto& bytes = *splits.vocabulary.bytes;
   check_sidecar(bytes, 0, tokens);
@@ -104,8 +104,8 @@ TEST_F(SidecarTest, CountsTheTargetsOfABatch) {
   const auto splits = open();
   ListedOrder order(*splits.val, {{0, 3}, {2, 3}}, 2);
   HostBatch batch;
-  batch.buffer = allocate_on_heap(3);
   const BatchLayout layout{.seq_len = 2, .bytes = &*splits.vocabulary.bytes};
+  require_buffer(order, layout, allocate_on_heap, batch);
   fill(order, order.advance(), layout, allocate_on_heap, batch);
   EXPECT_EQ(batch.text_bytes, 7 + 50'000);
   fill(order, order.advance(), layout, allocate_on_heap, batch);
@@ -151,17 +151,17 @@ TEST_F(SidecarTest, CountsTheTargetsOfSeveralSpans) {
 
 TEST(TokenizerBytes, OfSeveralSpansAreThoseOfTheirTokensBehindEachOther) {
   const Tokenizer tokenizer(fixtures + "data_bpe.model", 512);
-  Ids ids{1};
+  std::vector<TokenId> ids{1};
   tokenizer.encode("the licence grants the work", ids);
   const auto end = std::ssize(ids);
   ids.push_back(1);
   tokenizer.encode("grants the licence", ids);
   const TempDir dir;
-  write_file(dir / "fineweb_val_000000.bin", shard_bytes(ids));
+  write_file(dir / "fineweb_val_000000.bin", shard_bytes(test::narrow(ids)));
   const ShardSet shards(dir.path(), "val", 512);
   const TextBytes bytes{.table = make_byte_table(tokenizer, 512)};
   const Place place{{{0, 3}, {end, std::ssize(ids) - end}}};
-  Ids joined(ids.begin(), ids.begin() + 3);
+  std::vector<TokenId> joined(ids.begin(), ids.begin() + 3);
   joined.insert(joined.end(), ids.begin() + end, ids.end());
   EXPECT_EQ(target_bytes(shards, bytes, place), count_bytes(*bytes.table, joined));
 }
@@ -172,20 +172,21 @@ TEST(CaseOpsBytes, DoNotDependOnWhereABatchBegins) {
   std::string text = "A";
   for (int i = 0; i < 21; ++i) text += "\ue004";
   text += "\ue002Bc";
-  Ids ids{1};
+  std::vector<TokenId> ids{1};
   tokenizer.encode(text, ids);
   const TempDir dir;
-  write_file(dir / "fineweb_val_000000.bin", shard_bytes(ids));
+  write_file(dir / "fineweb_val_000000.bin", shard_bytes(test::narrow(ids)));
   const ShardSet shards(dir.path(), "val", 512);
   const TextBytes bytes{.table = make_byte_table(tokenizer, 0)};
   std::vector<TokenSpan> places;
   for (std::int64_t begin = 0; begin + 1 < std::ssize(ids); ++begin) places.push_back({begin, 2});
   ListedOrder order(shards, places, std::ssize(places));
   HostBatch batch;
-  batch.buffer = allocate_on_heap(2);
+  const BatchLayout layout{.seq_len = 1, .bytes = &bytes};
+  require_buffer(order, layout, allocate_on_heap, batch);
   std::int64_t counted = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    fill(order, order.advance(), {.seq_len = 1, .bytes = &bytes}, allocate_on_heap, batch);
+    fill(order, order.advance(), layout, allocate_on_heap, batch);
     counted += batch.text_bytes;
   }
   EXPECT_EQ(counted, std::ssize(text));

@@ -13,6 +13,8 @@ using test::Corpus;
 using test::counting;
 using test::error_of;
 using test::expect_part;
+using test::listed;
+using test::narrow;
 using test::next_of;
 using test::stream_order;
 using test::strided_order;
@@ -282,26 +284,26 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   int allocated = 0;
   OrderedSource source(std::make_unique<StreamOrder>(stream_order(
                            shards, {.length = 6, .micro_batches = 3, .rank = 1, .world = 2})),
-                       {.seq_len = 3}, [&](std::int64_t tokens) {
+                       {.seq_len = 3}, [&](std::int64_t bytes) {
                          ++allocated;
-                         return allocate_on_heap(tokens);
+                         return allocate_on_heap(bytes);
                        });
   HostBatch batch;
   ASSERT_TRUE(source.next(batch));
   EXPECT_EQ(batch.tokens, 7);
   EXPECT_EQ(batch.seq_len, 3);
-  EXPECT_EQ(Tokens(batch.inputs().begin(), batch.inputs().end()), counting(6, 7));
-  EXPECT_EQ(Tokens(batch.targets().begin(), batch.targets().end()), counting(6, 8));
+  EXPECT_EQ(narrow(listed(batch.inputs())), counting(6, 7));
+  EXPECT_EQ(narrow(listed(batch.targets())), counting(6, 8));
   EXPECT_EQ(batch.after, (LoaderState{.token_offset = 14, .micro_batches = 2}));
   EXPECT_FALSE(source.next(batch));  // three micro-batches on two ranks: none in the second round
-  EXPECT_TRUE(batch.inputs().empty());
+  EXPECT_TRUE(listed(batch.inputs()).empty());
   EXPECT_EQ(batch.after, (LoaderState{.token_offset = 21}));
   ASSERT_TRUE(source.next(batch));
-  EXPECT_EQ(batch.inputs()[0], 28);
+  EXPECT_EQ(listed(batch.inputs())[0], 28);
   EXPECT_EQ(allocated, 1);
   source.restore({});
   ASSERT_TRUE(source.next(batch));
-  EXPECT_EQ(batch.inputs()[0], 7);
+  EXPECT_EQ(listed(batch.inputs())[0], 7);
 }
 
 TEST(ListedOrder, CyclesThroughItsPlacesForCountRounds) {

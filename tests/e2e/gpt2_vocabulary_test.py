@@ -33,7 +33,8 @@ class Gpt2VocabularyTest(ModelTest):
 
     @classmethod
     def make_shards(cls, tokenizer, name, *words):
-        subprocess.run([BUILD / "make_shards", "--own-merges", "--tokenizer", tokenizer, "--out", cls.folder / name, *(words or (
+        own = "--own-merges" if tokenizer == cls.merges else "--pattern=gpt2"
+        subprocess.run([BUILD / "make_shards", own, "--tokenizer", tokenizer, "--out", cls.folder / name, *(words or (
             "--val-fraction", "0.2", *cls.texts))], check=True, stdout=subprocess.DEVNULL)
         return cls.folder / name
 
@@ -78,18 +79,17 @@ class Gpt2VocabularyTest(ModelTest):
     def test_text_is_tokenised_while_training_runs(self):
         text = self.folder / "text.txt"
         text.write_text("\n\n".join(pathlib.Path(path).read_text(errors="replace") for path in self.texts))
-        events = self.train(DATA_PATH=text, VOCAB_SIZE=PADDED, TOKENIZER_PATH=self.table, output="text")
+        events = self.train(DATA_PATH=text, VOCAB_SIZE=PADDED, TOKENIZER_PATH=self.table, TOKENIZER_PATTERN="gpt2", output="text")
         self.assertTrue(all("val_bpb" in event for event in events if event["event"] == "val"))
 
     def test_merges_of_another_number_than_gpt2s_are_a_file_cut_short_unless_told(self):
         out = self.folder / "other_merges"
-        for file in (self.merges, self.table):
-            done = subprocess.run([BUILD / "make_shards", "--tokenizer", file, "--out", out, *self.texts],
-                                  capture_output=True, text=True)
-            self.assertEqual(done.returncode, 65, done.stderr)
-            self.assertIn(f"{file} has other merges than GPT-2's (expected 50000, found 444); copy the file again, or "
-                          "pass --own-merges if the vocabulary is your own", done.stderr)
-            self.assertFalse(out.exists())
+        done = subprocess.run([BUILD / "make_shards", "--tokenizer", self.merges, "--out", out, *self.texts],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 65, done.stderr)
+        self.assertIn(f"{self.merges} has other merges than GPT-2's (expected 50000, found 444); copy the file again, or "
+                      "pass --own-merges if the vocabulary is your own", done.stderr)
+        self.assertFalse(out.exists())
 
     def test_ids_that_are_no_piece_of_the_tokenizer_are_refused_before_training(self):
         cut = self.folder / "cut.bpe"
@@ -122,7 +122,9 @@ class Gpt2VocabularyTest(ModelTest):
         for file in (self.merges, self.table):
             with self.subTest(file.name):
                 folder = self.folder / f"{file.name}.hf"
-                self.prints("export", "--hf", folder, "--init-from", out / "final_model.pt", "--tokenizer-path", file)
+                pattern = "gpt2" if file == self.table else ""
+                self.prints("export", "--hf", folder, "--init-from", out / "final_model.pt", "--tokenizer-path", file,
+                            "--tokenizer-pattern", pattern)
                 tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
                 self.assertEqual(tokenizer.get_vocab_size(), PIECES)
                 # Except samples that contain the special piece's name as text.

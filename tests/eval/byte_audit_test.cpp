@@ -17,10 +17,10 @@ class ByteAuditTest : public testing::Test {
   static Tokenizer open(const std::string& name) {
     return Tokenizer(TEST_DATA_DIR "/" + name + ".model", 0, /*caseops=*/name == "data_caseops");
   }
-  static std::vector<std::uint16_t> encode(const Tokenizer& tokenizer, const Documents& documents) {
-    std::vector<std::uint16_t> ids;
+  static std::vector<TokenId> encode(const Tokenizer& tokenizer, const Documents& documents) {
+    std::vector<TokenId> ids;
     for (const auto& document : documents) {
-      ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
+      ids.push_back(static_cast<TokenId>(tokenizer.bos_id()));
       tokenizer.encode(document, ids);
     }
     return ids;
@@ -87,15 +87,18 @@ TEST_F(ByteAuditTest, OperatorsThatAreCountedAsTextAreSeen) {
 }
 
 TEST_F(ByteAuditTest, ASidecarIsComparedByItsEntries) {
-  std::vector<std::uint16_t> ids, entries;
+  std::vector<TokenId> ids;
+  std::vector<std::uint16_t> entries;
   for (const char* document : {"The licence.", "Another.", "left out"}) {
-    ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
+    ids.push_back(static_cast<TokenId>(tokenizer.bos_id()));
     entries.push_back(0);
     tokenizer.encode_counted(document, false, ids, entries);
   }
   const auto audit_of = [&] {
     return audit_bytes(ListedTokens(ids), 1000, tokenizer,
-                       {.table = {}, .sidecar = std::make_shared<ListedTokens>(entries)});
+                       {.table = {},
+                        .sidecar = std::make_shared<ListedTokens>(
+                            std::vector<TokenId>(entries.begin(), entries.end()))});
   };
   EXPECT_EQ(audit_of().counted, 20);
   EXPECT_EQ(audit_of().differ, 0);
@@ -133,9 +136,9 @@ TEST_F(ByteAuditTest, IdsThatAreNoTextAreSeen) {
   const test::TempDir dir;
   test::write_file(dir / "vocab.bpe", "#version: 0.2\na b\n");
   const Tokenizer bytes(dir / "vocab.bpe");
-  std::vector<std::uint16_t> ids;
+  std::vector<TokenId> ids;
   for (const char* document : {"ab", "\xe4\xb8", "left out"}) {
-    ids.push_back(static_cast<std::uint16_t>(bytes.bos_id()));
+    ids.push_back(static_cast<TokenId>(bytes.bos_id()));
     bytes.encode(document, ids);
   }
   const auto found =
@@ -146,9 +149,9 @@ TEST_F(ByteAuditTest, IdsThatAreNoTextAreSeen) {
 }
 
 TEST_F(ByteAuditTest, ADocumentBeginsBehindAControlPiece) {
-  const auto eos = static_cast<std::uint16_t>(2);
-  ASSERT_EQ(tokenizer.kind(eos), Tokenizer::Kind::control);
-  std::vector<std::uint16_t> ids;
+  const TokenId eos = 2;
+  ASSERT_EQ(tokenizer.kind(2), Tokenizer::Kind::control);
+  std::vector<TokenId> ids;
   EXPECT_EQ(audit_bytes(ListedTokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
   tokenizer.encode("began before the split", ids);
   EXPECT_EQ(audit_bytes(ListedTokens(ids), 1000, tokenizer, {.table = table}).documents, 0);

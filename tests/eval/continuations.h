@@ -17,8 +17,7 @@ inline std::vector<Continuation> random_continuations(int count, std::int64_t lo
   std::vector<Continuation> rows(static_cast<std::size_t>(count));
   for (auto& row : rows) {
     row.ids.resize(1 + random() % static_cast<unsigned>(longest));
-    for (auto& id : row.ids)
-      id = static_cast<std::uint16_t>(random() % static_cast<unsigned>(vocab));
+    for (auto& id : row.ids) id = static_cast<TokenId>(random() % static_cast<unsigned>(vocab));
     row.scored = static_cast<std::int64_t>(random() % row.ids.size());
   }
   return rows;
@@ -26,7 +25,7 @@ inline std::vector<Continuation> random_continuations(int count, std::int64_t lo
 
 // Returns the nll [T] of each token after the first, from validation's forward pass; the row is
 // padded with zeros to `length` tokens.
-inline at::Tensor losses_alone(const Gpt& model, const std::vector<std::uint16_t>& ids,
+inline at::Tensor losses_alone(const Gpt& model, const std::vector<TokenId>& ids,
                                std::int64_t length, at::Device device) {
   const auto count = std::ssize(ids) - 1;
   std::vector<std::int64_t> inputs(ids.begin(), ids.end() - 1), targets(ids.begin() + 1, ids.end());

@@ -26,14 +26,14 @@ double last_sum(const at::Tensor& losses, std::int64_t count) {
 }
 
 // Returns the most likely piece after `ids`.
-std::uint16_t likeliest(const Gpt& model, const std::vector<std::uint16_t>& ids) {
+TokenId likeliest(const Gpt& model, const std::vector<TokenId>& ids) {
   const auto length = std::ssize(ids);
   const std::vector<std::int64_t> wide(ids.begin(), ids.end());
   const auto inputs = at::tensor(wide, at::kLong).expand({kPieces, length}).contiguous();
   const auto targets = at::arange(kPieces, at::kLong).unsqueeze(1);
   const auto losses =
       test::values_of(model.token_losses(inputs, targets, Positions{length - 1, length}));
-  return static_cast<std::uint16_t>(std::ranges::min_element(losses) - losses.begin());
+  return static_cast<TokenId>(std::ranges::min_element(losses) - losses.begin());
 }
 
 bool is_greedy(const Gpt& model, const Continuation& row) {
@@ -66,10 +66,10 @@ TEST(Continuations, HaveTheLogProbabilityThatEachHasAlone) {
 // A row is one document: a BOS at its beginning hides nothing of it.
 TEST(Continuations, BehindBosScoreAsADocumentDoes) {
   const TestModel model(test::tiny_record());
-  constexpr std::uint16_t kBos = 1;
+  constexpr TokenId kBos = 1;
   auto rows = random_continuations(40, 50, kVocab, 5);
   for (auto& row : rows) {
-    std::ranges::replace(row.ids, kBos, std::uint16_t{2});
+    std::ranges::replace(row.ids, kBos, TokenId{2});
     row.ids.insert(row.ids.begin(), kBos);
   }
   const auto scores = scores_of(model.gpt, rows, 64, kPieces);
@@ -92,7 +92,7 @@ TEST(Continuations, AreGreedyWhereEveryTokenIsTheLikeliestPiece) {
     auto& row = rows[i];
     row.scored = 1 + static_cast<std::int64_t>(i % 3);
     for (std::int64_t k = 0; k < row.scored; ++k) row.ids.push_back(likeliest(model.gpt, row.ids));
-    if (i % 4 == 0) row.ids.back() = static_cast<std::uint16_t>(i % kVocab);
+    if (i % 4 == 0) row.ids.back() = static_cast<TokenId>(i % kVocab);
   }
   const auto scores = scores_of(model.gpt, rows, 50, kPieces);
   for (std::size_t i = 0; i < rows.size(); ++i) {

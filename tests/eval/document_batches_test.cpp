@@ -121,12 +121,16 @@ TEST(Phases, AreNoneWithoutPrefixDocumentsAndAtMostOneAfterABatch) {
 }
 
 TEST(JoinDocuments, HaveOneBosBetweenThemOrAsTheReferenceTwo) {
-  const std::vector<std::uint16_t> tokens{1, 5, 6, 1, 7, 1, 8, 9};
+  const std::vector<NarrowId> tokens{1, 5, 6, 1, 7, 1, 8, 9};
+  const std::vector<TokenId> wide(tokens.begin(), tokens.end());
+  EXPECT_EQ(find_documents(wide, kBos), find_documents(tokens, kBos));
   const Documents documents{{3, 3}, {5, 3}, {0, 4}};
   EXPECT_EQ(join_documents(tokens, documents, kBos, /*repeat_bos=*/true),
-            (std::vector<std::uint16_t>{1, 7, 1, 1, 8, 9, 1, 5, 6, 1}));
+            (std::vector<TokenId>{1, 7, 1, 1, 8, 9, 1, 5, 6, 1}));
   EXPECT_EQ(join_documents(tokens, documents, kBos, /*repeat_bos=*/false),
-            (std::vector<std::uint16_t>{1, 7, 1, 8, 9, 1, 5, 6, 1}));
+            (std::vector<TokenId>{1, 7, 1, 8, 9, 1, 5, 6, 1}));
+  EXPECT_EQ(join_documents(wide, documents, kBos, false),
+            join_documents(tokens, documents, kBos, false));
   EXPECT_TRUE(join_documents(tokens, {}, kBos, false).empty());
 }
 

@@ -12,7 +12,7 @@ constexpr std::int64_t kBos = 1;
 
 // Two documents and the beginning of a third, after the end of a document whose BOS is before the
 // split.
-const std::vector<std::uint16_t> kTokens{5, 6, kBos, 7, 8, kBos, kBos, 9, 10};
+const std::vector<TokenId> kTokens{5, 6, kBos, 7, 8, kBos, kBos, 9, 10};
 
 SplitTokens split_of(const test::ListedTokens& source) {
   return {source, std::ssize(kTokens) - 1, 0, nullptr, {}, at::kCPU};

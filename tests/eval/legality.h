@@ -64,7 +64,7 @@ void expect_no_score_sees_later_tokens(const Tokens& tokens, std::int64_t vocab,
   for (const auto place : places) {
     auto others = tokens;
     for (auto token = others.begin() + place; token != others.end(); ++token)
-      *token = static_cast<std::uint16_t>((*token + 1) % vocab);
+      *token = static_cast<TokenId>((*token + 1) % vocab);
     const std::vector<double> after = losses_of(others);
     const auto [first_changed, unused] = std::mismatch(before.begin(), before.end(), after.begin());
     EXPECT_EQ(first_changed - before.begin(), place - 1) << "tokens changed from " << place;

@@ -18,7 +18,7 @@ inline Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
     const bool last = i + 1 == lengths.size();
     const auto own = random_tokens(lengths[i] - (last ? 1 : 2), kVocab - 2, seed + i);
     tokens.push_back(kBos);
-    for (const auto token : own) tokens.push_back(static_cast<std::uint16_t>(token + 2));
+    for (const auto token : own) tokens.push_back(static_cast<TokenId>(token + 2));
   }
   return tokens;
 }

@@ -260,7 +260,7 @@ TEST(PhasedTtt, RefusesAStateOfAnotherEvaluation) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
   const auto prefix = folder / "state";
-  const auto bytes_of_each = [&](std::uint16_t bytes) {
+  const auto bytes_of_each = [&](TokenId bytes) {
     return TextBytes{.sidecar = std::make_shared<test::ListedTokens>(Tokens(tokens.size(), bytes))};
   };
   const auto two = bytes_of_each(2), three = bytes_of_each(3);

@@ -220,7 +220,7 @@ TEST_P(PhasedTttLegality, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThat
       auto others = tokens;
       for (auto i = changed.start + t; i < changed.start + changed.length - 1; ++i) {
         auto& token = others[static_cast<std::size_t>(i)];
-        token = static_cast<std::uint16_t>(2 + (token - 1) % (kVocab - 2));
+        token = static_cast<TokenId>(2 + (token - 1) % (kVocab - 2));
       }
       const auto after = run_ttt(others, options).losses;
       const auto changes = [&](const DocumentSpan& document) {

@@ -12,7 +12,7 @@
 namespace tg {
 namespace {
 
-using Ids = std::vector<std::uint16_t>;
+using Ids = std::vector<TokenId>;
 
 class TextStreamOf : public testing::TestWithParam<std::string> {
  protected:
@@ -34,7 +34,7 @@ class TextStreamOf : public testing::TestWithParam<std::string> {
     std::mt19937 random(1);
     Ids ids(count);
     for (auto& id : ids)
-      id = static_cast<std::uint16_t>(random() % static_cast<unsigned>(tokenizer.pieces()));
+      id = static_cast<TokenId>(random() % static_cast<unsigned>(tokenizer.pieces()));
     return ids;
   }
   void expect_text_of_decode(const Ids& prompt, const Ids& ids) const {
@@ -56,7 +56,7 @@ class TextStreamOf : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(TextStreamOf, IsTheTextOfAllTokens) {
-  const Ids bos{static_cast<std::uint16_t>(tokenizer.bos_id())};
+  const Ids bos{static_cast<TokenId>(tokenizer.bos_id())};
   for (const auto& prompt : {bos, encode("The licence"), encode(" "), Ids()}) {
     expect_text_of_decode(prompt, random_ids(3000));
     // From the text's beginning, which loses a space if the tokenizer adds one.
@@ -107,7 +107,7 @@ TEST(TextStreamTest, PassesOnBytesThatAreNoCharacterAfterThreeMore) {
     for (; now < pieces.size(); ++now) {
       int id = 0;
       while (tokenizer.piece(id) != pieces[now]) ++id;
-      stream.add(static_cast<std::uint16_t>(id));
+      stream.add(static_cast<TokenId>(id));
     }
     return texts;
   };
@@ -129,8 +129,8 @@ TEST(TextStreamTest, PassesOnWholeCharactersOfBytes) {
   Ids ids;
   for (const auto& sample : told["samples"]) {
     // The ids of many texts, and any ids, including bytes that are not valid text.
-    for (const auto& id : sample["ids"]) ids.push_back(id.get<std::uint16_t>());
-    for (int i = 0; i < 3; ++i) ids.push_back(static_cast<std::uint16_t>(random() % 701));
+    for (const auto& id : sample["ids"]) ids.push_back(id.get<TokenId>());
+    for (int i = 0; i < 3; ++i) ids.push_back(static_cast<TokenId>(random() % 701));
   }
   std::string passed_on;
   TextStream stream(tokenizer, Ids{700}, [&](std::string_view part) {

@@ -24,8 +24,8 @@ void read(std::string_view bytes) {
     for (const auto& part : parts) {
       documents += part.begins_document ? 1 : 0;
       if (part.bytes.size() != (documents % 2 == 0 ? part.tokens.size() : 0)) std::abort();
-      for (const std::uint16_t id : part.tokens)
-        if (id >= tokenizer.pieces()) std::abort();
+      for (const auto id : part.tokens)
+        if (static_cast<int>(id) >= tokenizer.pieces()) std::abort();
     }
 }
 

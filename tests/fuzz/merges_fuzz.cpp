@@ -25,7 +25,7 @@ void read(std::string_view bytes) {
   write_file_atomically(path, bytes.substr(std::min(zero + 1, bytes.size())));
   const Tokenizer tokenizer(merges.path());
   const std::string text = "abc the licence\t\u00e9";
-  std::vector<std::uint16_t> ids;
+  std::vector<TokenId> ids;
   tokenizer.encode(text, ids);
   if (tokenizer.decode(ids) != text) std::abort();
   ids.insert(ids.begin(), 0);

@@ -27,7 +27,7 @@ void read(std::string_view bytes) {
   static ScratchFile file("tokens.npy");
   file.put(bytes);
   const TokenFile tokens(file.path(), 1 << 16);
-  std::vector<std::uint16_t> ids(static_cast<std::size_t>(tokens.tokens()));
+  std::vector<TokenId> ids(static_cast<std::size_t>(tokens.tokens()));
   tokens.read(0, ids);
 }
 

@@ -4,6 +4,7 @@
 
 #include "data/byte_count.h"
 #include "tests/fuzz/target.h"
+#include "text/rank_table.h"
 
 namespace tg::fuzz {
 
@@ -23,14 +24,16 @@ std::vector<std::string> seeds() {
 void read(std::string_view bytes) {
   static ScratchFile file;
   file.put(bytes);
-  const Tokenizer tokenizer(file.path());
-  std::vector<std::uint16_t> ids;
-  for (const auto part : tokenizer.split("the licence of a file,\t\u00e9\U0001F600  b", 4))
+  const TokenizerChoices choices{.pattern = is_rank_table(bytes, "") ? "llama3" : ""};
+  const Tokenizer tokenizer(file.path(), 0, /*caseops=*/false, choices);
+  std::vector<TokenId> ids;
+  for (const auto part :
+       tokenizer.split("the licence of a file,\t\u00e9e\u0301\u1100\u1161\U0001F600  b", 4))
     tokenizer.encode_continued(part, ids);
   tokenizer.decode(ids);
   ids.insert(ids.begin(), 0);
   count_bytes(make_byte_table(tokenizer, 0), ids);
-  const Tokenizer caseops(file.path(), 0, /*caseops=*/true);  // of others an Error
+  const Tokenizer caseops(file.path(), 0, /*caseops=*/true, choices);  // of others an Error
   std::vector<std::uint16_t> counts;
   ids.clear();
   caseops.encode_counted("The NASA,\t\u00e9\ue001  xY", false, ids, counts);

@@ -16,7 +16,7 @@ using test::expect_part;
 using test::expect_start;
 using test::TempDir;
 using test::write_file;
-using Ids = std::vector<std::uint16_t>;
+using Ids = std::vector<TokenId>;
 
 TEST(DocumentReader, FindsSeparatorsAcrossReads) {
   const TempDir dir;
@@ -486,7 +486,7 @@ TEST(DocumentEncoder, ALongDocumentGetsTheTokensOfItsWholeText) {
   write_file(dir / "text", text);
   for (const std::string name : {"data_bpe", "data_exact", "data_odd"}) {
     const Tokenizer tokenizer(std::string(TEST_DATA_DIR) + "/" + name + ".model");
-    Ids expected = {static_cast<std::uint16_t>(tokenizer.bos_id())};
+    Ids expected = {static_cast<TokenId>(tokenizer.bos_id())};
     tokenizer.encode(text, expected);
     DocumentReader reader({dir / "text"}, Separator::file, false);
     DocumentEncoder encoder(tokenizer, reader, 2);

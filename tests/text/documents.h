@@ -31,20 +31,20 @@ inline nlohmann::json digest_of_documents(const Tokenizer& tokenizer) {
     if (text.find(std::string(20, ' ')) == std::string::npos) texts.push_back(text);
   }
   const auto table = make_byte_table(tokenizer, 0);
-  const auto bos = static_cast<std::uint16_t>(tokenizer.bos_id());
+  const auto bos = static_cast<TokenId>(tokenizer.bos_id());
   std::size_t tokens = 0;
   std::int64_t bytes = 0;
   std::uint64_t value = 0xcbf29ce484222325;
-  const auto add = [&](std::uint16_t number) {
+  const auto add = [&](TokenId number) {
     for (const int byte : {number & 0xff, number >> 8})
       value = (value ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3;
   };
-  std::vector<std::uint16_t> ids;
+  std::vector<TokenId> ids;
   for (std::size_t n = 0; n < 3000; ++n) {
     ids.clear();
     tokenizer.encode(document(texts, n), ids);
     tokens += ids.size();
-    add(static_cast<std::uint16_t>(ids.size()));
+    add(static_cast<TokenId>(ids.size()));
     for (const auto id : ids) add(id);
     ids.insert(ids.begin(), bos);
     ids.push_back(bos);

@@ -23,7 +23,8 @@ using test::expect_start;
 using test::read_file;
 using test::TempDir;
 using test::write_file;
-using Ids = std::vector<std::uint16_t>;
+using Ids = std::vector<TokenId>;
+using Counts = std::vector<std::uint16_t>;
 
 const std::string fixtures = std::string(TEST_DATA_DIR) + "/";
 const std::string bpe_path = fixtures + "data_bpe.model";
@@ -44,7 +45,7 @@ class AgainstPython : public testing::TestWithParam<std::string> {
 
 TEST_P(AgainstPython, EncodesAndDecodesAlike) {
   for (const auto& sample : told["samples"]) {
-    Ids ids{static_cast<std::uint16_t>(tokenizer.bos_id())};
+    Ids ids{static_cast<TokenId>(tokenizer.bos_id())};
     tokenizer.encode(sample["text"].get<std::string>(), ids);
     EXPECT_EQ(ids, sample["ids"].get<Ids>()) << sample["text"];
     if (sample.contains("decoded")) {
@@ -73,10 +74,11 @@ TEST_P(AgainstPython, CountsTheBytesOfEachPieceAndOfTheNormalisedText) {
 
 TEST_P(AgainstPython, CountsTheBytesOfTheTextThatATokenStandsFor) {
   for (const auto& sample : told["samples"]) {
-    Ids ids{static_cast<std::uint16_t>(tokenizer.bos_id())}, bytes{0};
+    Ids ids{static_cast<TokenId>(tokenizer.bos_id())};
+    Counts bytes{0};
     tokenizer.encode_counted(sample["text"].get<std::string>(), false, ids, bytes);
     EXPECT_EQ(ids, sample["ids"].get<Ids>());
-    EXPECT_EQ(bytes, sample["span_bytes"].get<Ids>()) << sample["text"];
+    EXPECT_EQ(bytes, sample["span_bytes"].get<Counts>()) << sample["text"];
   }
 }
 
@@ -285,13 +287,15 @@ void expect_splits(const Tokenizer& tokenizer) {
   const char* words[] = {"licence", "and", "Wort", "(c)", "2004", "x-y", "NASA",
                          "über",    "  ",  "\n",   "☃",   ".",    "McX"};
   for (unsigned i = 0; i < 4000; ++i) text += std::string(words[i * 7919U % 97 % 13]) + " ";
-  Ids whole, whole_bytes;
+  Ids whole;
+  Counts whole_bytes;
   tokenizer.encode_counted(text, false, whole, whole_bytes);
   EXPECT_EQ(encode(tokenizer, text), whole);
   for (const std::size_t size : {1, 2, 10, 333, 5000}) {
     const auto parts = tokenizer.split(text, size);
     EXPECT_GT(parts.size(), text.size() / (size + 200));
-    Ids joined, counted, bytes;
+    Ids joined, counted;
+    Counts bytes;
     std::string text_again;
     for (const auto part : parts) {
       const bool continued = !text_again.empty();

@@ -32,7 +32,7 @@ class TrainingRank {
                                                 communicator.world_size()),
                             {.seq_len = settings.run.train_seq_len.first(),
                              .segments = training_segments(settings)},
-                            {}, token_allocator(device)),
+                            {}, batch_allocator(device)),
                 device, /*copy_stream=*/false),
         phases_(TimingBreakdown::off, /*nvtx=*/false, device, nullptr),
         step_(model_, optimizer_, feeder_, phases_, communicator,

@@ -32,7 +32,7 @@ inline constexpr Limit fraction{.low = 0, .high = 1, .high_open = true};
 inline constexpr double most_tokens = 1LL << 40;  // of a step, of validation
 inline constexpr double most_tokens_in_row = 1 << 24;
 inline constexpr double most_channels = 1 << 24;
-inline constexpr double most_parts =
-    1 << 16;  // layers, heads, accumulation steps; ids are uint16 too
+inline constexpr double most_parts = 1 << 16;  // layers, heads, accumulation steps
+inline constexpr double most_ids = 1 << 20;    // of a vocabulary
 
 }  // namespace tg

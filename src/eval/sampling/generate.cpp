@@ -29,22 +29,22 @@ std::int64_t Sampler::draw(const at::Tensor& logits_v) {
 
 namespace {
 
-at::Tensor row_of(std::span<const std::uint16_t> ids, at::Device device) {
+at::Tensor row_of(std::span<const TokenId> ids, at::Device device) {
   const std::vector<std::int64_t> wide(ids.begin(), ids.end());
   return at::tensor(wide, at::kLong).unsqueeze(0).to(device);
 }
 
 }  // namespace
 
-std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
   const auto valid = valid_utf8_prefix(prompt);
   REQUIRE(valid == prompt.size(), ExitCode::usage,
           "--prompt is no UTF-8 text (expected UTF-8, found byte 0x{:02x} at {}); convert it",
           static_cast<unsigned char>(prompt[valid]), valid);
-  std::vector<std::uint16_t> ids;
-  if (tokenizer.bos_id() >= 0) ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
+  std::vector<TokenId> ids;
+  if (tokenizer.bos_id() >= 0) ids.push_back(static_cast<TokenId>(tokenizer.bos_id()));
   tokenizer.encode(prompt, ids);
-  const auto unknown = std::find(ids.begin(), ids.end(), tokenizer.unknown_id());
+  const auto unknown = std::ranges::find(ids, static_cast<TokenId>(tokenizer.unknown_id()));
   REQUIRE(unknown == ids.end(), ExitCode::usage,
           "--prompt has characters that the tokenizer does not know (expected text of its pieces, "
           "found an unknown one after \"{}\"); leave them out, or use another TOKENIZER_PATH",
@@ -54,7 +54,7 @@ std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string
   return ids;
 }
 
-at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
+at::Tensor next_logits(const Gpt& model, std::span<const TokenId> ids,
                        const std::optional<SegmentRule>& segments, DecodeCache& cache,
                        at::Device device) {
   const auto part = [&](std::int64_t begin, std::int64_t end) {
@@ -94,7 +94,7 @@ std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_
     const auto id = sampler.draw(logits[0].slice(0, 0, tokenizer.pieces()));
     ++drawn;
     if (id == options.stop_id) break;
-    ids.push_back(static_cast<std::uint16_t>(id));
+    ids.push_back(static_cast<TokenId>(id));
     text.add(ids.back());
   }
   until_stop.end();

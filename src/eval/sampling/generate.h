@@ -53,7 +53,7 @@ struct GenerateOptions {
 // Adds to the cache what it lacks of the row `ids` and returns the logits of the next token [1, V]
 // fp32. For segments before the last one, adds only their ids, since no later token attends to
 // them.
-at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
+at::Tensor next_logits(const Gpt& model, std::span<const TokenId> ids,
                        const std::optional<SegmentRule>& segments, DecodeCache& cache,
                        at::Device device);
 
@@ -66,6 +66,6 @@ std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_
                       const std::function<void(std::string_view)>& on_text);
 
 // The prompt's token ids, preceded by BOS if the tokenizer has one.
-std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
+std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
 
 }  // namespace tg

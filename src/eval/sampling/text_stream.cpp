@@ -8,8 +8,7 @@
 
 namespace tg {
 
-TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t> prompt,
-                       OnText on_text)
+TextStream::TextStream(const Tokenizer& tokenizer, std::span<const TokenId> prompt, OnText on_text)
     : tokenizer_(tokenizer),
       on_text_(std::move(on_text)),
       continues_(!tokenizer.model().decode(prompt).empty()) {
@@ -19,7 +18,7 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t
 }
 
 // The letters of a case operator may come with any later token.
-void TextStream::pass_on_capitals(std::span<const std::uint16_t> prompt) {
+void TextStream::pass_on_capitals(std::span<const TokenId> prompt) {
   CaseDecoder decoder;
   decoder.add(tokenizer_.model().decode(prompt));
   on_text_ = [decoder, on_text = std::move(on_text_)](std::string_view coded) mutable {
@@ -28,13 +27,13 @@ void TextStream::pass_on_capitals(std::span<const std::uint16_t> prompt) {
   };
 }
 
-void TextStream::add_bytes(std::uint16_t id) {
+void TextStream::add_bytes(TokenId id) {
   bytes_ += tokenizer_.model().decode({&id, 1});
   const auto text = take_utf8(bytes_);
   if (!text.empty()) on_text_(text);
 }
 
-void TextStream::add(std::uint16_t id) {
+void TextStream::add(TokenId id) {
   if (tokenizer_.byte_level()) return add_bytes(id);
   waiting_.push_back(id);
   auto passed_on = waiting_.size();

@@ -21,19 +21,19 @@ class TextStream {
   using OnText = std::function<void(std::string_view)>;
   // `tokenizer` must outlive this object. `prompt`: tokens before the first one, whose text is not
   // passed on.
-  TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t> prompt, OnText on_text);
+  TextStream(const Tokenizer& tokenizer, std::span<const TokenId> prompt, OnText on_text);
 
-  void add(std::uint16_t id);
+  void add(TokenId id);
 
  private:
-  void pass_on_capitals(std::span<const std::uint16_t> prompt);
-  void add_bytes(std::uint16_t id);
+  void pass_on_capitals(std::span<const TokenId> prompt);
+  void add_bytes(TokenId id);
 
   const Tokenizer& tokenizer_;
   OnText on_text_;
-  bool continues_;                      // whether there is text before `waiting_`
-  std::vector<std::uint16_t> waiting_;  // tokens whose text was not passed on yet
-  std::string bytes_;                   // byte-level vocabulary: beginning of a character
+  bool continues_;                // whether there is text before `waiting_`
+  std::vector<TokenId> waiting_;  // tokens whose text was not passed on yet
+  std::string bytes_;             // byte-level vocabulary: beginning of a character
 };
 
 // Passes on text that arrives in parts, up to the first occurrence of `stop`; holds back text that

@@ -32,7 +32,7 @@ class Decoder {
     spelled_spaces_ = 0;
   }
 
-  std::string text(std::span<const std::uint16_t> document) {
+  std::string text(std::span<const TokenId> document) {
     auto text = decode(document);
     if (text.starts_with(added_before_)) text.erase(0, added_before_.size());
     if (text.ends_with(added_behind_)) text.resize(text.size() - added_behind_.size());
@@ -45,17 +45,17 @@ class Decoder {
   // Finds what the tokenizer adds to a text, if it knows the word in this piece.
   bool find_added(const std::string& piece) {
     const auto word = replaced(replaced(piece, space_mark, ""), " ", "");
-    std::vector<std::uint16_t> ids;
+    std::vector<TokenId> ids;
     tokenizer_.encode(word, ids);
     const auto text = decode(ids);
     const auto at = text.find(word);
-    const bool known = !std::ranges::count(ids, tokenizer_.unknown_id());
+    const bool known = !std::ranges::count(ids, static_cast<TokenId>(tokenizer_.unknown_id()));
     if (word.empty() || !known || at == std::string::npos) return false;
     added_before_ = text.substr(0, at);
     added_behind_ = text.substr(at + word.size());
     return true;
   }
-  std::string decode(std::span<const std::uint16_t> ids) {
+  std::string decode(std::span<const TokenId> ids) {
     // Decodes as a continuation: else the decoder drops a leading space, whether it is the text's
     // or an added one.
     auto bytes = tokenizer_.model().decode_continued(ids);
@@ -74,8 +74,8 @@ class Decoder {
 
 // Counts the bytes of `document`, which excludes the control pieces around it; `boundary`: one of
 // them.
-std::int64_t count_document(const ByteTable& table, std::uint16_t boundary,
-                            std::span<const std::uint16_t> document) {
+std::int64_t count_document(const ByteTable& table, TokenId boundary,
+                            std::span<const TokenId> document) {
   ByteCounter counter(table);
   counter.next(boundary);
   std::int64_t bytes = 0;
@@ -89,8 +89,8 @@ ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
                       const Tokenizer& tokenizer, const TextBytes& bytes) {
   ByteAudit audit;
   Decoder decoder(tokenizer);
-  std::optional<std::uint16_t> boundary;  // before the document; nullopt: it began before the split
-  std::vector<std::uint16_t> document, chunk, entries;
+  std::optional<TokenId> boundary;  // before the document; nullopt: it began before the split
+  std::vector<TokenId> document, chunk, entries;
   std::int64_t in_sidecar = 0;  // bytes of the document in the sidecar
   const auto add_document = [&] {
     if (!boundary || document.empty()) return;
@@ -113,7 +113,7 @@ ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
     if (bytes.sidecar) bytes.sidecar->read_at(begin, entries);
     for (std::int64_t i = 0; i < std::ssize(chunk); ++i) {
       const auto id = chunk[static_cast<std::size_t>(i)];
-      if (tokenizer.kind(id) != Tokenizer::Kind::control) {
+      if (tokenizer.kind(static_cast<int>(id)) != Tokenizer::Kind::control) {
         document.push_back(id);
         in_sidecar += entries[static_cast<std::size_t>(i)];
         continue;

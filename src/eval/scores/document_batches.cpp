@@ -7,10 +7,9 @@
 
 namespace tg {
 
-std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
-                                         std::int64_t bos_id) {
+std::vector<DocumentSpan> find_documents(const Ids& tokens, std::int64_t bos_id) {
   std::vector<DocumentSpan> documents;
-  const auto count = std::ssize(tokens);
+  const auto count = std::visit([](auto ids) { return std::ssize(ids); }, tokens);
   const auto starts = segment_starts(tokens, count, {.bos_id = bos_id});
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const auto end = i + 1 < starts.size() ? starts[i + 1] + 1 : count;
@@ -24,8 +23,8 @@ std::int64_t documents_to_score(std::int64_t documents, double fraction) {
   return std::min<std::int64_t>(documents, std::max<std::int64_t>(rounded, 1));
 }
 
-std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
-                                                  std::int64_t bos_id, double fraction) {
+std::vector<DocumentSpan> find_documents_to_score(const Ids& tokens, std::int64_t bos_id,
+                                                  double fraction) {
   auto documents = find_documents(tokens, bos_id);
   documents.resize(static_cast<std::size_t>(documents_to_score(std::ssize(documents), fraction)));
   return documents;
@@ -83,16 +82,19 @@ std::vector<TttPhase> plan_phases(std::span<const DocumentBatch> batches,
   return phases;
 }
 
-std::vector<std::uint16_t> join_documents(std::span<const std::uint16_t> tokens,
-                                          std::span<const DocumentSpan> documents,
-                                          std::int64_t bos_id, bool repeat_bos) {
-  std::vector<std::uint16_t> joined;
-  for (const auto& [start, length] : documents) {
-    auto own = tokens.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(length));
-    const bool follows_bos = !joined.empty() && joined.back() == bos_id;
-    if (!repeat_bos && follows_bos && own.front() == bos_id) own = own.subspan(1);
-    joined.insert(joined.end(), own.begin(), own.end());
-  }
+std::vector<TokenId> join_documents(const Ids& tokens, std::span<const DocumentSpan> documents,
+                                    std::int64_t bos_id, bool repeat_bos) {
+  std::vector<TokenId> joined;
+  const auto bos = static_cast<TokenId>(bos_id);
+  const auto join = [&](auto ids) {
+    for (const auto& [start, length] : documents) {
+      auto own = ids.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(length));
+      const bool follows_bos = !joined.empty() && joined.back() == bos;
+      if (!repeat_bos && follows_bos && own.front() == bos) own = own.subspan(1);
+      joined.insert(joined.end(), own.begin(), own.end());
+    }
+  };
+  std::visit(join, tokens);
   return joined;
 }
 

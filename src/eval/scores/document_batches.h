@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "data/ids.h"
+
 namespace tg {
 
 // Tokens of a split from a document's BOS up to and including the next document's BOS; for the last
@@ -19,13 +21,12 @@ struct DocumentSpan {
 
 // Finds documents, in the split's order. Tokens before the first BOS form a document as well; a BOS
 // at the split's end begins none.
-std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
-                                         std::int64_t bos_id);
+std::vector<DocumentSpan> find_documents(const Ids& tokens, std::int64_t bos_id);
 // Returns the number of documents to score: the first VAL_DOC_FRACTION of n, at least one.
 std::int64_t documents_to_score(std::int64_t documents, double fraction);
 // The first documents_to_score() of find_documents().
-std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
-                                                  std::int64_t bos_id, double fraction);
+std::vector<DocumentSpan> find_documents_to_score(const Ids& tokens, std::int64_t bos_id,
+                                                  double fraction);
 
 struct DocumentBatch {
   std::int64_t index = 0;                 // rank of the batch by document length, shortest first
@@ -55,9 +56,8 @@ std::vector<TttPhase> plan_phases(std::span<const DocumentBatch> batches,
 
 // Concatenates the documents with one BOS between two; with `repeat_bos`, with two if the first
 // one's tokens end with the next document's BOS.
-std::vector<std::uint16_t> join_documents(std::span<const std::uint16_t> tokens,
-                                          std::span<const DocumentSpan> documents,
-                                          std::int64_t bos_id, bool repeat_bos);
+std::vector<TokenId> join_documents(const Ids& tokens, std::span<const DocumentSpan> documents,
+                                    std::int64_t bos_id, bool repeat_bos);
 
 struct ChunkOptions {
   std::int64_t chunk_size = 0;   // C, TTT_CHUNK_SIZE

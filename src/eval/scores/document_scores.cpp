@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "data/segments.h"
+
 namespace tg {
 
 std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64_t bos_id,
@@ -13,7 +15,6 @@ std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64
   const auto bytes = tokens.has_bytes()
                          ? tokens.target_bytes(0, 1, count, 1).to(at::kLong).contiguous()
                          : at::Tensor();
-  const auto* const id = ids.const_data_ptr<std::uint16_t>();
   const auto* const loss = nll.const_data_ptr<float>();
   std::vector<DocumentScore> scores;
   DocumentScore document;
@@ -23,8 +24,10 @@ std::vector<DocumentScore> document_scores(const SplitTokens& tokens, std::int64
     document = {.document = document.document + 1, .place = place, .bytes = document.bytes};
     if (document.bytes) document.bytes = 0;
   };
+  const auto starts = segment_starts(ids_of(ids), count, {.bos_id = bos_id});
+  auto start = starts.begin();
   for (std::int64_t place = 0; place < count; ++place) {
-    if (place > 0 && id[place] == bos_id) next(place);
+    if (start != starts.end() && *start == place && start++ != starts.begin()) next(place);
     if (std::isnan(loss[place])) continue;
     ++document.tokens;
     document.nll += static_cast<double>(loss[place]);

@@ -114,9 +114,7 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
   model.set_fake_quant(false);
   model.cast_weights();
   const auto host = tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu();
-  const auto documents = find_documents_to_score(
-      {host.const_data_ptr<std::uint16_t>(), static_cast<std::size_t>(host.numel())}, bos_id,
-      config.val_doc_fraction);
+  const auto documents = find_documents_to_score(ids_of(host), bos_id, config.val_doc_fraction);
   const ChunkOptions options{.chunk_size = config.ttt_chunk_size,
                              .longest_row = config.ttt_eval_seq_len};
   std::vector<DocumentRow> rows;

@@ -7,37 +7,52 @@
 
 namespace tg {
 
+Ids ids_of(const at::Tensor& tokens) {
+  return ids_at(static_cast<const std::byte*>(tokens.const_data_ptr()), tokens.numel(),
+                static_cast<int>(tokens.element_size()));
+}
+
+at::ScalarType id_dtype(int id_bytes) {
+  return id_bytes == sizeof(NarrowId) ? at::kUInt16 : at::kUInt32;
+}
+
 SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
                          const TextBytes* bytes, std::optional<std::int64_t> bos_id,
                          at::Device device)
     : predictions_(predictions) {
-  const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
-  auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
-  source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
+  const int id_bytes = source.id_bytes();
+  const auto host = at::zeros({predictions + 1 + length}, id_dtype(id_bytes));
+  auto* const memory = static_cast<std::byte*>(host.mutable_data_ptr());
+  source.read_at(0, ids_at(memory, predictions + 1, id_bytes));
   tokens_ = host.to(device);
   if (bos_id) {
-    documents_ = segment_starts({tokens, static_cast<std::size_t>(predictions)}, predictions,
-                                {.bos_id = *bos_id});
+    documents_ =
+        segment_starts(ids_of(host.narrow(0, 0, predictions)), predictions, {.bos_id = *bos_id});
   }
   if (bytes == nullptr) return;
   if (bytes->sidecar) {
     const auto entries = at::empty({predictions}, at::kUInt16);
     bytes->sidecar->read_at(
-        1, {entries.mutable_data_ptr<std::uint16_t>(), static_cast<std::size_t>(predictions)});
+        1, std::span(entries.mutable_data_ptr<NarrowId>(), static_cast<std::size_t>(predictions)));
     bytes_ = entries.to(at::kInt).to(device);
     return;
   }
   const auto counts = at::empty({predictions}, at::kShort);
   auto* const count = counts.mutable_data_ptr<std::int16_t>();
   ByteCounter counter(*bytes->table);
-  counter.next(tokens[0]);
-  for (std::int64_t i = 0; i < predictions; ++i)
-    count[i] = static_cast<std::int16_t>(counter.next(tokens[i + 1]));
+  const auto count_all = [&](auto tokens) {
+    counter.next(tokens[0]);
+    for (std::size_t i = 0; i + 1 < tokens.size(); ++i)
+      count[i] = static_cast<std::int16_t>(counter.next(tokens[i + 1]));
+  };
+  std::visit(count_all, ids_of(host.narrow(0, 0, predictions + 1)));
   bytes_ = counts.to(device);
 }
 
 at::Tensor SplitTokens::gather(const at::Tensor& places) const {
-  // at::index has no kernel for uint16.
+  // at::index has no kernel for unsigned integers.
+  if (tokens_.scalar_type() == at::kUInt32)
+    return tokens_.view(at::kInt).index({places}).to(at::kLong);
   return tokens_.view(at::kShort).index({places}).to(at::kLong).bitwise_and_(0xFFFF);
 }
 

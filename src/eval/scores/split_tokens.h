@@ -9,9 +9,14 @@
 
 namespace tg {
 
-// The first tokens of a split on the device, and the number of text bytes of each: 2 bytes per
-// token and 2 per byte count (4 with a sidecar, whose counts are larger). They are read repeatedly:
-// windows of 2,048 tokens at a stride of 64 read each token 32 times.
+// Views the ids of a contiguous tensor in host memory, uint16 or uint32.
+Ids ids_of(const at::Tensor& tokens);
+// The dtype of ids of this width, 2 or 4 bytes.
+at::ScalarType id_dtype(int id_bytes);
+
+// The first tokens of a split on the device, and the number of text bytes of each: the source's
+// id_bytes() per token and 2 per byte count (4 with a sidecar, whose counts are larger). They are
+// read repeatedly: windows of 2,048 tokens at a stride of 64 read each token 32 times.
 class SplitTokens {
  public:
   // Reads predictions + 1 tokens, followed by zeros for a last window of `length`. `bytes` may be
@@ -21,8 +26,8 @@ class SplitTokens {
               const TextBytes* bytes, std::optional<std::int64_t> bos_id, at::Device device);
 
   std::int64_t predictions() const { return predictions_; }
-  // Rows of `length` tokens, `stride` apart, from `begin` on, as views [rows, length] uint16: the
-  // inputs, and the next token of each.
+  // Rows of `length` tokens, `stride` apart, from `begin` on, as views [rows, length] of
+  // id_dtype(): the inputs, and the next token of each.
   at::Tensor inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
                     std::int64_t stride) const;
   at::Tensor targets(std::int64_t begin, std::int64_t rows, std::int64_t length,
@@ -44,7 +49,7 @@ class SplitTokens {
 
  private:
   std::int64_t predictions_;
-  at::Tensor tokens_;  // [predictions + 1 + length] uint16
+  at::Tensor tokens_;  // [predictions + 1 + length] of id_dtype()
   at::Tensor bytes_;   // [predictions], of the token after each; undefined without byte counts
   std::optional<std::vector<std::int32_t>> documents_;  // where documents begin, ascending
 };

@@ -81,7 +81,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
 // Returns the number of targets that are unknown pieces of 0 bytes, each position counted once.
 std::int64_t Validation::read_all() const {
   const PeerWatch::Work reading(communicator_.watch(), "checking the validation tokens");
-  std::vector<std::uint16_t> tokens;
+  std::vector<TokenId> tokens;
   std::int64_t unknown = 0;
   const auto read = [&](const TokenSpan& place) {
     tokens.resize(static_cast<std::size_t>(place.tokens));
@@ -159,7 +159,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
   std::optional<PrefetchOptions> ahead;
   if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};
   Feeder feeder(make_source(std::make_unique<ListedOrder>(*tokens_, plan.places, plan.count),
-                            layout(seq_len), ahead, token_allocator(device_)),
+                            layout(seq_len), ahead, batch_allocator(device_)),
                 device_, io_.val_copy_stream);
 
   const auto batches = plan.count / plan.places_in_batch;

@@ -12,7 +12,7 @@ namespace {
 
 // A continuation's last tokens that fit the context, and the one after them.
 struct Row {
-  std::span<const std::uint16_t> ids;
+  std::span<const TokenId> ids;
   std::int64_t scored;
 
   std::int64_t length() const { return std::ssize(ids) - 1; }

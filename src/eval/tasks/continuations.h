@@ -9,12 +9,13 @@
 
 #include "comm/communicator.h"
 #include "model/gpt.h"
+#include "text/token_id.h"
 
 namespace tg {
 
 struct Continuation {
-  std::vector<std::uint16_t> ids;  // context, at least one token, followed by the continuation
-  std::int64_t scored = 0;         // the continuation's tokens; ≤ ContinuationOptions::context
+  std::vector<TokenId> ids;  // context, at least one token, followed by the continuation
+  std::int64_t scored = 0;   // the continuation's tokens; ≤ ContinuationOptions::context
 };
 
 struct ContinuationScore {

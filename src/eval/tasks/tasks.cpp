@@ -32,9 +32,9 @@ class RowMaker {
   Continuation row(const std::string& context, const std::string& text, std::int64_t line) {
     Continuation row;
     const auto bos = tokenizer_.bos_id();
-    if (bos >= 0 && !tokenizer_.byte_level()) row.ids.push_back(static_cast<std::uint16_t>(bos));
+    if (bos >= 0 && !tokenizer_.byte_level()) row.ids.push_back(static_cast<TokenId>(bos));
     tokenizer_.encode(context, row.ids);
-    if (row.ids.empty() && bos >= 0) row.ids.push_back(static_cast<std::uint16_t>(bos));
+    if (row.ids.empty() && bos >= 0) row.ids.push_back(static_cast<TokenId>(bos));
     REQUIRE(
         !row.ids.empty(), ExitCode::bad_data,
         "{} line {}: expected a context, found none, and the tokenizer has no token that begins "

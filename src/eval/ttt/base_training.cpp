@@ -22,7 +22,7 @@ namespace {
 
 class BasePhase {
  public:
-  BasePhase(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+  BasePhase(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
             const BaseTrainingOptions& options, at::Device device, Communicator& communicator)
       : model_(model),
         tokens_(tokens),
@@ -132,7 +132,7 @@ class BasePhase {
   }
 
   Gpt& model_;
-  const std::span<const std::uint16_t> tokens_;
+  const std::span<const TokenId> tokens_;
   const BaseTrainingOptions& options_;
   const ChunkTraining training_;
   const at::Device device_;
@@ -142,7 +142,7 @@ class BasePhase {
 
 }  // namespace
 
-bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+bool train_base(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator) {
   if (tokens.empty()) return true;
   return BasePhase(model, table, tokens, options, device, communicator).run();

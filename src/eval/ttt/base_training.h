@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "config/phased_ttt_config.h"
 #include "model/gpt.h"
+#include "text/token_id.h"
 
 namespace tg {
 
@@ -33,7 +34,7 @@ double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t c
 // (ChunkTraining::per_rank). Logs the reference implementation's tttg lines. Collective;
 // requires the same `tokens` on every rank. Returns false if any rank was told to stop, which
 // leaves the parameters in the middle of the phase.
-bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+bool train_base(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
 
 }  // namespace tg

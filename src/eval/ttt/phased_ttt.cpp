@@ -4,13 +4,17 @@
 
 #include "base/log.h"
 #include "base/python_format.h"
+#include "data/find_token.h"
 
 namespace tg {
 
 namespace {
 
-std::span<const std::uint16_t> span_of(const at::Tensor& tokens) {
-  return {tokens.const_data_ptr<std::uint16_t>(), static_cast<std::size_t>(tokens.numel())};
+bool has_token(const Ids& tokens, std::int64_t id) {
+  const auto is_in = [&](auto ids) {
+    return find_token(ids, static_cast<TokenId>(id)) < ids.size();
+  };
+  return std::visit(is_in, tokens);
 }
 
 std::string four_digits(const std::optional<double>& value) {
@@ -43,13 +47,13 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
       scorer_(model, tokens, options_.config, device),
       tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu()) {
   const auto& config = options_.config;
-  if (std::ranges::find(span_of(tokens_), options.bos_id) == span_of(tokens_).end())
+  if (!has_token(ids_of(tokens_), options.bos_id))
     log_warn_once(
         "no token of the split is BOS_ID={}, so that all of it is scored as one document; set "
         "BOS_ID to the token that begins a document",
         options.bos_id);
   auto documents =
-      find_documents_to_score(span_of(tokens_), options.bos_id, config.val_doc_fraction);
+      find_documents_to_score(ids_of(tokens_), options.bos_id, config.val_doc_fraction);
   documents_ = std::ssize(documents);
   batches_ = batch_by_length(std::move(documents), config.ttt_batch_size);
   prefix_documents_ = std::min(documents_, config.phased_ttt_prefix_docs);
@@ -145,7 +149,7 @@ ScoreSums PhasedTtt::sums() const {
 void PhasedTtt::train_on(const TttPhase& phase) {
   log_info("ttpp: phase:{}/{} pd:{} gd:{} t:{:.1f}s", phases_done_ + 1, boundaries_.size(),
            phase.scored, phase.training.size(), seconds_since(began_));
-  const auto joined = join_documents(span_of(tokens_), phase.training, options_.bos_id,
+  const auto joined = join_documents(ids_of(tokens_), phase.training, options_.bos_id,
                                      /*repeat_bos=*/options_.record_quirks);
   const bool done = train_base(model_, table_, joined,
                                {.config = options_.config,

@@ -115,7 +115,7 @@ class PhasedTtt {
   Communicator& communicator_;
   const SplitTokens& split_;
   DocumentScorer scorer_;
-  const at::Tensor tokens_;  // [predictions + 1] uint16 in host memory
+  const at::Tensor tokens_;  // [predictions + 1] of id_dtype() in host memory
   std::int64_t documents_, prefix_documents_;
   std::vector<DocumentBatch> batches_;  // in the order of scoring
   // Cumulative work at the end of each batch, in input tokens per row.

@@ -45,6 +45,12 @@ struct Slow {
   int delay = 0, work = 0;
 };
 
+TEST_F(FeederGpuTest, TakesIdsOf32Bits) {
+  for (const bool copy_stream : {false, true})
+    expect_the_stream(source(3, 1, at::kCUDA, kLargeBatch, /*wide=*/true), at::kCUDA, copy_stream,
+                      20, kWide);
+}
+
 TEST_F(FeederGpuTest, NoBufferIsReusedTooEarly) {
   for (const int queue : {0, 1, 2, 6}) {
     for (const bool copy_stream : {false, true}) {

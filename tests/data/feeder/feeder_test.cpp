@@ -50,6 +50,12 @@ TEST_F(FeederTest, PrefetchChangesNoBatch) {
   expect_the_stream(source(5, 3), at::kCPU, true, 200);
 }
 
+TEST_F(FeederTest, TakesIdsOf32Bits) {
+  for (const int queue : {0, 3})
+    expect_the_stream(source(queue, 1, at::kCPU, kMicroBatch, /*wide=*/true), at::kCPU, false, 100,
+                      kWide);
+}
+
 TEST_F(FeederTest, MeasuresItsWaitForTokensWhichAFullQueueAvoids) {
   delay_ = std::chrono::milliseconds(10);
   Feeder slow(source(0), at::kCPU, false);

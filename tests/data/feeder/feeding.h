@@ -24,8 +24,11 @@ class Documents final : public TokenSource {
   std::string identity() const override { return name_; }
   std::int64_t tokens(int) const override { return kPass; }
   std::int64_t tokens_up_to(std::int64_t limit) const override { return std::min(limit, kPass); }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    for (auto& token : out) token = token_at(offset++ % kPass);
+  void read_at(std::int64_t offset, const MutableIds& out) const override {
+    const auto fill = [&](auto ids) {
+      for (auto& token : ids) token = token_at(offset++ % kPass);
+    };
+    std::visit(fill, out);
   }
   static std::uint16_t token_at(std::int64_t position) {
     const auto batch = position / (kLength + 1), at = position % (kLength + 1);
@@ -43,11 +46,13 @@ class Feeding : public ::testing::Test {
 
   // The first ids exceed int16, to test that they are widened.
   static std::int64_t token_at(std::int64_t position) { return (position * 7919 + 65000) % 65521; }
+  static constexpr std::int64_t kWide = 100'000;  // added to ids of 32 bits
 
   // Sleeps in each read, like slow storage, and counts finished reads.
   class Tokens final : public TokenSource {
    public:
-    explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
+    explicit Tokens(const std::chrono::microseconds& delay, int id_bytes = sizeof(NarrowId))
+        : delay_(delay), id_bytes_(id_bytes) {}
     int reads() const { return reads_; }
     void wait_for_reads(int count) const {
       for (int seen = reads_; seen < count; seen = reads_) reads_.wait(seen);
@@ -56,9 +61,14 @@ class Feeding : public ::testing::Test {
     std::string identity() const override { return name_; }
     std::int64_t tokens(int) const override { return std::int64_t{1} << 40; }
     std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
-    void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    int id_bytes() const override { return id_bytes_; }
+    void read_at(std::int64_t offset, const MutableIds& out) const override {
       std::this_thread::sleep_for(delay_);
-      for (auto& token : out) token = static_cast<std::uint16_t>(token_at(offset++));
+      const auto fill = [&]<class Id>(std::span<Id> ids) {
+        const auto more = sizeof(Id) == sizeof(TokenId) ? kWide : 0;
+        for (auto& id : ids) id = static_cast<Id>(token_at(offset++) + more);
+      };
+      std::visit(fill, out);
       ++reads_;
       reads_.notify_all();
     }
@@ -66,29 +76,30 @@ class Feeding : public ::testing::Test {
    private:
     std::string name_ = "numbers";
     const std::chrono::microseconds& delay_;
+    int id_bytes_;
     mutable std::atomic<int> reads_ = 0;
   };
 
   // queue 0: no prefetch.
   std::unique_ptr<BatchSource> source(int queue, int workers = 1, at::Device device = at::kCPU,
-                                      std::int64_t micro_batch = kMicroBatch) {
+                                      std::int64_t micro_batch = kMicroBatch, bool wide = false) {
     std::optional<PrefetchOptions> ahead;
     if (queue > 0) ahead = {.queue = queue, .workers = workers};
-    return make_source(std::make_unique<StreamOrder>(tokens_, micro_batch, kMicroBatches,
-                                                     /*rank=*/0, /*world_size=*/1),
-                       {.seq_len = kSeqLen}, ahead, token_allocator(device));
+    return make_source(std::make_unique<StreamOrder>(wide ? wide_ : tokens_, micro_batch,
+                                                     kMicroBatches, /*rank=*/0, /*world_size=*/1),
+                       {.seq_len = kSeqLen}, ahead, batch_allocator(device));
   }
 
   // Expects every batch of a feeder to be the stream's next one.
   static void expect_the_stream(std::unique_ptr<BatchSource> source, at::Device device,
-                                bool copy_stream, int batches) {
+                                bool copy_stream, int batches, std::int64_t more = 0) {
     const auto span = source->span_tokens();
     Feeder feeder(std::move(source), device, copy_stream);
     for (std::int64_t i = 0; i < batches; ++i) {
       const auto batch = feeder.next();
       const auto positions =
           at::arange(i * span, (i + 1) * span, at::TensorOptions(device).dtype(at::kLong));
-      const auto expected = (positions * 7919 + 65000).remainder(65521);
+      const auto expected = (positions * 7919 + 65000).remainder(65521) + more;
       ASSERT_TRUE(batch.inputs.flatten().equal(expected.slice(0, 0, -1))) << i;
       ASSERT_TRUE(batch.targets.flatten().equal(expected.slice(0, 1))) << i;
     }
@@ -105,7 +116,7 @@ class Feeding : public ::testing::Test {
     Feeder feeder(
         make_source(std::make_unique<StreamOrder>(tokens, kLength, 8, /*rank=*/0,
                                                   /*world_size=*/1),
-                    {.seq_len = kLength, .segments = rule}, ahead, token_allocator(device)),
+                    {.seq_len = kLength, .segments = rule}, ahead, batch_allocator(device)),
         device, copy_stream);
     std::set<const void*> addresses;
     for (std::int64_t i = 0; i < 24; ++i) {
@@ -124,6 +135,7 @@ class Feeding : public ::testing::Test {
 
   std::chrono::microseconds delay_{0};
   Tokens tokens_{delay_};
+  Tokens wide_{delay_, sizeof(TokenId)};
 };
 
 }  // namespace tg::test
