@@ -23,6 +23,8 @@ foreach(part IN ITEMS enc dec common)
   target_link_libraries(libbrotli INTERFACE ${BROTLI_${part}})
 endforeach()
 target_include_directories(libbrotli SYSTEM INTERFACE ${libbrotli_INCLUDE_DIRS})
+pkg_check_modules(libutf8proc REQUIRED libutf8proc)
+find_library(UTF8PROC libutf8proc.a HINTS ${libutf8proc_LIBRARY_DIRS} REQUIRED)
 find_path(PROTOZERO protozero/pbf_writer.hpp REQUIRED)  # headers alone
 # Every Debian system has these shared libraries, because dpkg uses them.
 find_package(LibLZMA REQUIRED)

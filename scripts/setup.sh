@@ -33,7 +33,7 @@ fi
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
-  liblzma-dev zlib1g-dev libzstd-dev libbrotli-dev libpcre2-dev libxxhash-dev libgloo-dev
+  liblzma-dev zlib1g-dev libzstd-dev libbrotli-dev libpcre2-dev libutf8proc-dev libxxhash-dev libgloo-dev
   libevent-dev libprotozero-dev libgtest-dev openmpi-bin lrzip
 )
 if [[ $tests == yes ]]; then

@@ -80,8 +80,8 @@ void audit(const Settings& settings, const TokenSplits& splits, std::int64_t pre
           "BOS, found none); it needs shards of this tokenizer",
           tokens.pattern(), path);
   if (bytes.sidecar && !tokenizer.normalisation().empty()) {
-    log_info("audit differ:{} (the sidecar counts bytes that {} removes from the text)",
-             found.differ, tokenizer.normalisation());
+    log_info("audit differ:{} (the sidecar counts the bytes of the text before {})", found.differ,
+             tokenizer.normalisation());
     return;
   }
   REQUIRE(found.differ == 0, ExitCode::bad_data,

@@ -32,6 +32,7 @@ struct BpeVocabulary {
   int bos_id = -1;                                  // begins a document; -1: none
   // A word that is a piece gets that piece's id without merging, as in tiktoken.
   bool whole_words = false;
+  bool nfc = false;     // texts are in Unicode's normal form C before they are split into words
   std::string pattern;  // of a table of ranks, in Oniguruma's syntax; empty: GPT-2's
   PreTokenizer pre_tokenizer{{kGpt2Pattern}, "GPT-2's pattern"};
   std::string format = "gpt2";  // see Tokenizer::format()

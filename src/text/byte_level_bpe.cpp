@@ -5,6 +5,8 @@
 #include <queue>
 #include <tuple>
 
+#include "text/nfc.h"
+
 namespace tg {
 namespace {
 
@@ -32,6 +34,7 @@ struct Candidate {
 
 ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
     : pre_tokenizer_(std::move(vocabulary.pre_tokenizer)),
+      nfc_(vocabulary.nfc),
       format_(std::move(vocabulary.format)),
       merges_(std::move(vocabulary.merges)),
       bos_id_(vocabulary.bos_id) {
@@ -54,7 +57,16 @@ ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
   }
 }
 
+std::string ByteLevelBpe::normalized(std::string_view text) const {
+  return std::string(nfc_ ? NfcText(text).text() : text);
+}
+
 void ByteLevelBpe::encode(std::string_view text, std::vector<TokenId>& ids) const {
+  if (!nfc_) return encode_normalized(text, ids);
+  encode_normalized(NfcText(text).text(), ids);
+}
+
+void ByteLevelBpe::encode_normalized(std::string_view text, std::vector<TokenId>& ids) const {
   pre_tokenizer_.for_each_word(text, [&](std::string_view word) {
     const auto whole = words_.find(word);
     if (whole != words_.end()) {
@@ -67,9 +79,16 @@ void ByteLevelBpe::encode(std::string_view text, std::vector<TokenId>& ids) cons
 
 void ByteLevelBpe::encode_parts(std::string_view text, bool /*continued*/,
                                 std::vector<TokenId>& ids, std::vector<std::string>& parts) const {
-  const auto before = ids.size();
-  encode(text, ids);
-  for (std::size_t i = before; i < ids.size(); ++i) parts.push_back(pieces_[ids[i]]);
+  const NfcText normal(nfc_ ? text : std::string_view());
+  const auto first = ids.size();
+  encode_normalized(nfc_ ? normal.text() : text, ids);
+  std::size_t end = 0, original_end = 0;
+  for (std::size_t i = first; i < ids.size(); ++i) {
+    end += pieces_[ids[i]].size();
+    const auto original = nfc_ ? normal.original_bytes(end) : end;
+    parts.emplace_back(text.substr(original_end, original - original_end));
+    original_end = original;
+  }
 }
 
 std::string ByteLevelBpe::decode(std::span<const TokenId> ids) const {

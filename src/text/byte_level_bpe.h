@@ -18,6 +18,8 @@ class ByteLevelBpe final : public TokenizerModel {
   explicit ByteLevelBpe(BpeVocabulary vocabulary);
 
   std::string_view format() const override { return format_; }
+  std::string normalisation() const override { return nfc_ ? "NFC" : ""; }
+  std::string normalized(std::string_view text) const override;
   bool byte_level() const override { return true; }
   int bos_id() const override { return bos_id_; }
   int unknown_id() const override { return -1; }  // every byte is a piece
@@ -35,7 +37,10 @@ class ByteLevelBpe final : public TokenizerModel {
  private:
   void merge(std::string_view word, std::vector<TokenId>& ids) const;
 
+  void encode_normalized(std::string_view text, std::vector<TokenId>& ids) const;
+
   PreTokenizer pre_tokenizer_;
+  bool nfc_;
   std::string format_;
   std::unordered_map<std::uint64_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
   int bos_id_;

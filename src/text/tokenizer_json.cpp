@@ -35,10 +35,7 @@ class Reader {
         "JSON without a model (expected a tokenizer.json; beside a vocab.json, give the merges.txt "
         "that is published with it)");
     require_model(file_["model"]);
-    const auto normalizer = file_.find("normalizer");
-    require(normalizer == file_.end() || normalizer->is_null(),
-            fmt::format("a normalizer, {}, which changes the text (expected none)",
-                        normalizer == file_.end() ? "" : type_of(*normalizer)));
+    if (file_.contains("normalizer")) read_normalizer(file_["normalizer"]);
     const auto pre_tokenizer = file_.find("pre_tokenizer");
     require(pre_tokenizer != file_.end(),
             "no pre_tokenizer (expected one that ends with ByteLevel)");
@@ -67,6 +64,18 @@ class Reader {
     }
     require(!model.value("byte_fallback", false), "byte_fallback (expected a byte-level BPE)");
     vocabulary_.whole_words = model.value("ignore_merges", false);
+  }
+
+  void read_normalizer(const json& part) {
+    if (part.is_null()) return;
+    const auto type = type_of(part);
+    if (type == "Sequence" && part.contains("normalizers")) {
+      for (const auto& one : part["normalizers"]) read_normalizer(one);
+      return;
+    }
+    require(type == "NFC",
+            fmt::format("a normalizer, {}, which changes the text (expected none or NFC)", type));
+    vocabulary_.nfc = true;
   }
 
   void read_pre_tokenizer(const json& part) {

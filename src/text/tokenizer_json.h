@@ -12,9 +12,9 @@ bool is_tokenizer_json(std::string_view bytes);
 
 // Parses a byte-level BPE: the model's vocab and merges with ignore_merges; added tokens, which are
 // special pieces whose names are ordinary text here; pre_tokenizers ByteLevel, Split by a pattern
-// or a string (isolated), Digits, and a Sequence of them that ends with ByteLevel. Throws
-// Error(bad_data), naming the part, for another model (WordPiece, Unigram, WordLevel), a normalizer,
-// another pre-tokenizer, a prefix space, or a damaged file; Error(config) for
+// or a string (isolated), Digits, and a Sequence of them that ends with ByteLevel; the normalizer
+// NFC. Throws Error(bad_data), naming the part, for another model (WordPiece, Unigram, WordLevel),
+// another normalizer, another pre-tokenizer, a prefix space, or a damaged file; Error(config) for
 // an id of kMaxPieces or more.
 BpeVocabulary read_tokenizer_json(std::string_view bytes, const std::string& path);
 

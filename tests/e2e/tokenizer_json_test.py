@@ -1,15 +1,15 @@
-"""tokenizer.json files that Python's tokenizers trains, with the pre-tokenisers of well-known models: ids, shards, scores,
-samples and exports."""
+"""tokenizer.json files that Python's tokenizers trains, with the pre-tokenisers of well-known models: their ids."""
 
 import json
 import pathlib
 import random
 import struct
 import subprocess
+import unicodedata
 import unittest
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from harness import BUILD, TEXT
 from model_commands_test import ModelTest
@@ -41,8 +41,25 @@ ODD = ("it's IT'S I\u2019d we'LL 'Tis \u017f'\u017f 12345 \u0663\u0664\u0665 \u0
        "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947 \u4f60\u597d\u4e16\u754c \u3053\u3093\u306b\u3061\u306f \ud55c\uad6d\uc5b4 \u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 "
        "e\u0301 \U0001f600\U0001f3fd\u200d\U0001f4bb a\u00a0b\u2003c\u2028d\u3000e\u180ef\u200bg\ufeffh \t\t x\r\n\r\n  y\n\n\n z ... !?!? a/b/c {}[]()<|endoftext|")
 
+# Letters with one mark or more, alone in Unicode and not, of scripts with marks.
+MARKED = ("\u1ec7\u1ed9\u01b0\u1edd\u0111\u00e9\u00f1\u00fc\u1e69\u0419\u0451\u1f00\u1f05\u1fa7\u1fb3\uac01\ub2ed\uac12\ud55c\u304c\u3071\u30d4\u0958\u0931\u09cb\u0bca"
+          "\u0dde\u1026\ufb31\u05e9\u05c1\u05bc\u0622\u0645\u064e\u0651\u0e19\u0e49\u0e33\u0344\u0307\u0323\u0302\u0327\u0315abc  .\u4e00\u212b\u2126\uf900")
 
-class TokenizerJsonTest(ModelTest):
+
+def unnormalised(text, draw):
+    """Returns the text decomposed, with the marks behind each letter in any order."""
+    parts = []
+    for character in unicodedata.normalize("NFD", text):
+        if unicodedata.combining(character) and parts:
+            parts[-1].insert(draw.randint(1, len(parts[-1])), character)
+        else:
+            parts.append([character])
+    return "".join("".join(part) for part in parts)
+
+
+class JsonTokenizers(ModelTest):
+    """Documents, and tokenizer.json files that are trained on them."""
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -51,17 +68,20 @@ class TokenizerJsonTest(ModelTest):
         draw = random.Random(5)
         characters = list(ODD)
         odd = ["".join(draw.choices(characters, k=draw.randint(1, 60))) for _ in range(2000)]
-        cls.documents = [document for document in parts + [ODD] + odd if document.strip(" \t\r\n\v\f")]
+        marked = [unnormalised("".join(draw.choices(MARKED, k=draw.randint(1, 40))), draw) for _ in range(2000)]
+        cls.documents = [document for document in parts + [ODD] + odd + marked if document.strip(" \t\r\n\v\f")]
         (cls.folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in cls.documents))
 
-    def tokenizer(self, name, **model):
+    def tokenizer(self, name, nfc=False, **model):
         """Trains a tokenizer; returns it and its file."""
         tokenizer = tokenizers.Tokenizer(models.BPE(**model))
         tokenizer.pre_tokenizer, tokenizer.decoder = PRE_TOKENIZERS[name], decoders.ByteLevel()
+        if nfc:
+            tokenizer.normalizer = normalizers.NFC()
         tokenizer.train_from_iterator(self.documents[:3000], trainers.BpeTrainer(
             vocab_size=PIECES, special_tokens=["<|endoftext|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False))
-        path = self.folder / name / "tokenizer.json"
+        path = self.folder / (name + "_nfc" * nfc) / "tokenizer.json"
         path.parent.mkdir(exist_ok=True)
         tokenizer.save(str(path))
         return tokenizer, path
@@ -85,38 +105,25 @@ class TokenizerJsonTest(ModelTest):
                 documents[-1].append(token)
         return documents
 
+
+class TokenizerJsonTest(JsonTokenizers):
     def test_ids_are_pythons_with_the_pre_tokenizers_of_many_models(self):
-        for name in PRE_TOKENIZERS:
-            tokenizer, path = self.tokenizer(name)
+        for name, nfc in [(name, False) for name in PRE_TOKENIZERS] + [("qwen", True), ("o200k", True)]:
+            tokenizer, path = self.tokenizer(name, nfc)
             expected = [encoded.ids for encoded in tokenizer.encode_batch(self.documents)]
             found = self.ids_of(path)
             self.assertEqual(len(expected), len(found))
             for text, theirs, ours in zip(self.documents, expected, found):
-                with self.subTest(name, text=text[:80]):
+                with self.subTest(name, nfc=nfc, text=text[:80]):
                     self.assertEqual(theirs, ours)
-            print(f"{name}: {len(found)} documents, {sum(map(len, found))} tokens alike")
-
-    def test_a_model_is_trained_scored_sampled_and_exported(self):
-        tokenizer, path = self.tokenizer("llama3")
-        shards, done = self.make_shards(path, "--val-fraction", "0.2")
-        self.assertEqual(0, done.returncode, done.stderr)
-        out, lines = self.trained("json_tokenizer", VOCAB_SIZE=PIECES, TOKENIZER_PATH=path, DATA_PATH=shards, ARTIFACT="none", TTT_ENABLED=0,
-                                  EVAL_STRIDE=0, TRAIN_BATCH_TOKENS=1024)
-        self.assertIn(f"val_bpb:enabled tokenizer_kind=bpe tokenizer_path={path}", lines)
-        audit = self.prints("eval", "--init-from", out, "--audit")
-        self.assertIn("audit", audit)
-        sampled = self.prints("sample", "--init-from", out, "--prompt", "The licence", "--tokens", 8, "--seed", 1)
-        self.assertTrue(sampled.startswith("The licence"), sampled)
-        exported = self.folder / "exported"
-        self.prints("export", "--hf", exported, "--init-from", out)
-        again = tokenizers.Tokenizer.from_file(str(exported / "tokenizer.json"))
-        self.assertEqual(tokenizer.encode(ODD).ids, again.encode(ODD).ids)
+            print(f"{name}{' NFC' * nfc}: {len(found)} documents, {sum(map(len, found))} tokens alike")
 
     def test_what_is_not_read_is_named(self):
         _, path = self.tokenizer("gpt2")
         whole = json.loads(path.read_text())
         for change, words in (
-                ({"normalizer": {"type": "NFC"}}, "a normalizer, NFC"),
+                ({"normalizer": {"type": "NFKC"}}, "a normalizer, NFKC"),
+                ({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}}, "a normalizer, Lowercase"),
                 ({"pre_tokenizer": {"type": "Metaspace"}}, "the pre_tokenizer Metaspace"),
                 ({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}}, "add_prefix_space"),
                 ({"pre_tokenizer": None}, "the pre_tokenizer none"),
@@ -139,11 +146,11 @@ class TokenizerJsonTest(ModelTest):
                 self.assertIn(f"tokenizer {path}", done.stderr)
         path.write_text(json.dumps(whole)[:-20])
         self.assertIn("is no JSON", self.make_shards(path)[1].stderr)
-        big = whole["model"]["vocab"] | {"\u0120zz": 70000}
+        big = whole["model"]["vocab"] | {"\u0120zz": 1 << 20}
         path.write_text(json.dumps(whole | {"model": whole["model"] | {"vocab": big}}))
         _, done = self.make_shards(path)
         self.assertEqual(78, done.returncode)
-        self.assertIn("has the id 70000, too much for 16-bit token ids", done.stderr)
+        self.assertIn("has the id 1048576, too much for a vocabulary", done.stderr)
 
 
 if __name__ == "__main__":

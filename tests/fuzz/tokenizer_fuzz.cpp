@@ -17,6 +17,7 @@ std::vector<std::string> seeds() {
           fixture("data_suffix.model"),
           fixture("data_caseops.model"),
           fixture("tokenizer_small.json"),
+          fixture("tokenizer_nfc.json"),
           gpt2["merge_list"].get<std::string>(),
           gpt2["rank_table"].get<std::string>()};
 }
