@@ -16,6 +16,8 @@ namespace {
 const char* const all_defaults = R"(DATA_PATH=./data/datasets/fineweb10B_sp1024
 SHARD_PREFIX=fineweb
 TOKENIZER_PATH=./data/tokenizers/fineweb_1024_bpe.model
+TOKENIZER_PATTERN=
+DOCUMENT_START=auto
 CASEOPS_ENABLED=0
 BYTE_COUNTS=auto
 TEXT_KEY=text
