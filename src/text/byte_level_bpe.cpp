@@ -34,6 +34,7 @@ struct Candidate {
 
 ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
     : pre_tokenizer_(std::move(vocabulary.pre_tokenizer)),
+      splittable_(pre_tokenizer_.may_cut_before_spaces()),
       nfc_(vocabulary.nfc),
       format_(std::move(vocabulary.format)),
       merges_(std::move(vocabulary.merges)),

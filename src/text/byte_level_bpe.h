@@ -32,7 +32,7 @@ class ByteLevelBpe final : public TokenizerModel {
                     std::vector<std::string>& parts) const override;
   std::string decode(std::span<const TokenId> ids) const override;
   std::string decode_continued(std::span<const TokenId> ids) const override { return decode(ids); }
-  bool splittable() const override { return true; }
+  bool splittable() const override { return splittable_; }
 
  private:
   void merge(std::string_view word, std::vector<TokenId>& ids) const;
@@ -40,6 +40,7 @@ class ByteLevelBpe final : public TokenizerModel {
   void encode_normalized(std::string_view text, std::vector<TokenId>& ids) const;
 
   PreTokenizer pre_tokenizer_;
+  bool splittable_;
   bool nfc_;
   std::string format_;
   std::unordered_map<std::uint64_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges

@@ -4,11 +4,14 @@
 #include <pcre2.h>
 
 #include <array>
+#include <iterator>
+#include <random>
 
 #include "base/deleter.h"
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
+#include "text/text_cut.h"
 
 namespace tg {
 namespace {
@@ -78,6 +81,28 @@ void PreTokenizer::for_each_word(std::string_view text,
     on_word(text.substr(0, 1));
     text.remove_prefix(1);
   }
+}
+
+bool PreTokenizer::may_cut_before_spaces() const {
+  constexpr std::string_view kCharacters[] = {
+      "a", "b", "s", "T", "X", "0", "1", "9", " ", " ", " ", " ",      "\n",     "\t",
+      ".", ",", "'", "-", "/", "(", "_", ":", "=", "#", "@", "\u00e9", "\u0301", "\u4f60"};
+  constexpr int kTexts = 1000, kLength = 24;
+  std::mt19937 random(1);
+  for (int i = 0; i < kTexts; ++i) {
+    std::string text;
+    for (int at = 0; at < kLength; ++at) text += kCharacters[random() % std::size(kCharacters)];
+    std::vector<std::string_view> words, of_parts;
+    for_each_word(text, [&](std::string_view word) { words.push_back(word); });
+    for (std::string_view rest = text; !rest.empty();) {
+      std::size_t cut = 1;
+      while (cut < rest.size() && !is_space_between_words(rest, cut)) ++cut;
+      for_each_word(rest.substr(0, cut), [&](std::string_view word) { of_parts.push_back(word); });
+      rest.remove_prefix(cut);
+    }
+    if (words != of_parts) return false;
+  }
+  return true;
 }
 
 void PreTokenizer::split(std::string_view text, std::size_t step,

@@ -22,6 +22,10 @@ class PreTokenizer {
   // words are the text. Thread-safe. Throws Error(bad_data) if a pattern needs too many steps.
   void for_each_word(std::string_view text,
                      const std::function<void(std::string_view)>& on_word) const;
+  // Returns whether a text may be cut before a space between two ASCII letters or digits, so that
+  // the words of the parts are those of the whole: tried on random texts, since the words of a
+  // pattern do not follow from its form.
+  bool may_cut_before_spaces() const;
 
  private:
   struct Pattern;

@@ -1,7 +1,6 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 
@@ -12,16 +11,13 @@
 #include "text/byte_level_bpe.h"
 #include "text/caseops.h"
 #include "text/sentencepiece_model.h"
+#include "text/text_cut.h"
 #include "text/tokenizer_json.h"
 
 namespace tg {
 namespace {
 
 constexpr std::int64_t max_model_bytes = std::int64_t{1} << 30;
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 && c > 0;
-}
 
 // A pickle of a protocol above 1, in which Python's objects are stored.
 bool is_pickle(std::string_view bytes) {
@@ -186,7 +182,7 @@ std::vector<std::string_view> Tokenizer::split(std::string_view text, std::size_
   std::vector<std::string_view> parts;
   std::size_t at = std::max<std::size_t>(size, 1);
   while (model_->splittable() && at + 1 < text.size()) {
-    if (text[at] == ' ' && is_word(text[at - 1]) && is_word(text[at + 1])) {
+    if (is_space_between_words(text, at)) {
       parts.push_back(text.substr(0, at));
       text.remove_prefix(at);
       at = std::max<std::size_t>(size, 1);

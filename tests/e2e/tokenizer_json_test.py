@@ -69,7 +69,9 @@ class JsonTokenizers(ModelTest):
         characters = list(ODD)
         odd = ["".join(draw.choices(characters, k=draw.randint(1, 60))) for _ in range(2000)]
         marked = [unnormalised("".join(draw.choices(MARKED, k=draw.randint(1, 40))), draw) for _ in range(2000)]
-        cls.documents = [document for document in parts + [ODD] + odd + marked if document.strip(" \t\r\n\v\f")]
+        # Documents that make_shards tokenises in parts.
+        long = ["\n".join(parts[:100]), " word ".join(odd[:200]), " Wort, 19 ".join(marked[:200])]
+        cls.documents = [document for document in parts + [ODD] + odd + marked + long if document.strip(" \t\r\n\v\f")]
         (cls.folder / "documents.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in cls.documents))
 
     def tokenizer(self, name, nfc=False, **model):

@@ -322,6 +322,24 @@ TEST(RankTable, IsReadWithThePatternThatIsStated) {
   EXPECT_EQ(tokenizer.piece(259), "<|endoftext|>");
 }
 
+// A pattern whose words have spaces within them: cut texts would have other words.
+TEST(RankTable, IsTokenisedInPartsWherePatternsLetIt) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "word 1 of a line, ";
+  for (const auto& [pattern, parts] : {std::pair{"gpt2", true},
+                                       {"cl100k", true},
+                                       {"o200k", true},
+                                       {"[^\\n]+|\\n+", false},
+                                       {"[^,]+|, ", false}}) {
+    const auto tokenizer = open_table(dir, rank_table({"d 1", " 1"}), {.pattern = pattern});
+    EXPECT_EQ(tokenizer.split(text, 100).size() > 1, parts) << pattern;
+    Ids joined;
+    for (const auto part : tokenizer.split(text, 100)) tokenizer.encode_continued(part, joined);
+    EXPECT_EQ(joined, encode(tokenizer, text)) << pattern;
+  }
+}
+
 TEST(RankTable, WithoutAPatternIsRefusedWithWhatToSet) {
   const TempDir dir;
   const auto refused = error_of(ExitCode::config, [&] { open_table(dir, rank_table({}), {}); });
