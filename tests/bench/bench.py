@@ -26,6 +26,7 @@ The end of a run, on one GPU:
 Data, on an idle CPU (scripts/bench.sh loader --help):
   loader      tokens per second of the loader beside PyTorch's DataLoader
   text        make_shards on JSON lines and on the same file compressed
+  tokenizers  make_shards with each kind of tokenizer beside the Python package for it
 """
 import argparse
 import dataclasses
@@ -38,6 +39,7 @@ import threading
 
 import bench_loader
 import bench_text
+import bench_tokenizers
 import final_scores
 import losses
 import speed_picture
@@ -289,7 +291,7 @@ def main(arguments):
     at = rest.index("--") if "--" in rest else len(rest)
     own, flags = rest[:at], rest[at + 1 :]
     others = {"loss": losses.main, "gptq": final_scores.gptq, "ttt": final_scores.ttt, "loader": bench_loader.main,
-              "text": bench_text.main}
+              "text": bench_text.main, "tokenizers": bench_tokenizers.main}
     command = functools.partial(training, name) if name in BENCHES else others.get(name)
     if command is None:
         print(f"ERROR bench: no benchmark '{name}': expected one of: {', '.join([*BENCHES, *others])}", file=sys.stderr)

@@ -68,19 +68,21 @@ def main(arguments, _):
     parser = argparse.ArgumentParser(
         prog="scripts/bench.sh loader", allow_abbrev=False,
         description="Compares the loader's tokens per second with numpy and PyTorch's DataLoader, and measures how long the"
-        " loader blocks the consumer when a batch is ready. The loader returns the shards' uint16, which are copied to the"
+        " loader blocks the consumer when a batch is ready. The loader returns the shards' ids, which are copied to the"
         " device unchanged; the DataLoader returns int64 inputs and targets, as training scripts use it. Reads DATA_PATH,"
         " else 100 million synthetic tokens (200 MB, deleted at the end). The exit status does not depend on the times.")
     parser.add_argument("--rounds", type=int, default=3, help="(3)")
     parser.add_argument("--workers", type=int, default=1, help="(1)")
     parser.add_argument("--queue", type=int, default=2, help="(2)")
+    parser.add_argument("--vocabulary", type=int, default=1024,
+                        help="of the shards; above 65536 their ids have 32 bits (1024)")
     parser.add_argument("--tokens", type=int, default=100_000_000, help="synthetic, at least 4 million (100 million)")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-loader-") as work:
         folder = os.environ.get("DATA_PATH")
         if not folder:
             folder = f"{work}/shards"
-            subprocess.run([sys.executable, SHARDS, folder, "1024", str(args.tokens), "100000", str(args.tokens // 4)],
+            subprocess.run([sys.executable, SHARDS, folder, str(args.vocabulary), str(args.tokens), "100000", str(args.tokens // 4)],
                            check=True)
         compare(args, folder)
     return 0
@@ -88,7 +90,8 @@ def main(arguments, _):
 
 def compare(args, folder):
     """Times both programs, in turn at going first, and prints the table and the goals."""
-    ours = [BUILD / "loader_bench", folder, "--workers", str(args.workers), "--queue", str(args.queue)]
+    ours = [BUILD / "loader_bench", folder, "--workers", str(args.workers), "--queue", str(args.queue),
+            "--vocab-size", str(max(args.vocabulary, 1 << 16))]
     commands = [ours, [sys.executable, PEER, folder]]
     read_into_page_cache(folder)
     rounds = []

@@ -27,7 +27,11 @@ def map_shards(folder):
     paths = sorted(pathlib.Path(folder).glob("fineweb_train_*.bin"))
     if not paths:
         sys.exit(f"{folder}: no fineweb_train_*.bin")
-    return [np.memmap(path, dtype="<u2", mode="r", offset=HEADER_BYTES) for path in paths]
+    return [np.memmap(path, dtype="<u4" if is_wide(path) else "<u2", mode="r", offset=HEADER_BYTES) for path in paths]
+
+
+def is_wide(path):
+    return np.fromfile(path, dtype="<i4", count=1)[0] == 20240801
 
 
 def pieces(shards, size):

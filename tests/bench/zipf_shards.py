@@ -2,7 +2,8 @@
 """usage: zipf_shards.py FOLDER VOCABULARY TRAIN_TOKENS VAL_TOKENS [SHARD_TOKENS]
 
 Writes training and validation shards of random tokens whose frequencies follow Zipf's law, for runs in which only
-speed and a falling loss matter. Writes one shard per split, or shards of SHARD_TOKENS, the last one with the rest.
+speed and a falling loss matter. Writes one shard per split, or shards of SHARD_TOKENS, the last one with the rest. Ids of a
+VOCABULARY above 65536 have 32 bits.
 """
 import pathlib
 import sys
@@ -10,10 +11,10 @@ import sys
 import numpy as np
 
 
-def write_shard(path, tokens):
+def write_shard(path, tokens, wide):
     header = np.zeros(256, dtype="<i4")
-    header[:3] = 20240520, 1, len(tokens)
-    path.write_bytes(header.tobytes() + tokens.astype("<u2").tobytes())
+    header[:3] = *((20240801, 7) if wide else (20240520, 1)), len(tokens)
+    path.write_bytes(header.tobytes() + tokens.astype("<u4" if wide else "<u2").tobytes())
 
 
 def main():
@@ -31,7 +32,7 @@ def main():
         for number, start in enumerate(range(0, count, size)):
             uniform = rng.random(min(size, count - start)) * ends[-1]
             ranks = np.searchsorted(ends, uniform, side="right")
-            write_shard(folder / f"fineweb_{name}_{number:06}.bin", ranked[ranks])
+            write_shard(folder / f"fineweb_{name}_{number:06}.bin", ranked[ranks], vocabulary > 65536)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,15 @@ class Training(BenchTest):
             self.assertIn(words, done.stderr)
 
 
+class Data(BenchTest):
+    def test_every_kind_of_tokenizer_finds_as_many_tokens_as_its_package(self):
+        done = self.bench("tokenizers", "--megabytes", 1, "--pieces", 600, "--rounds", 1)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        for kind in ("SentencePiece BPE", "tokenizer.json, GPT-2's", "tokenizer.json, Qwen's, NFC", "tokenizer.json, 32-bit ids"):
+            self.assertRegex(done.stdout, rf"(?m)^{kind} .*\d\.\d\d$")
+        self.assertRegex(done.stdout, r"(?m)^\.tiktoken, Llama 3's .*(\d\.\d\d|no tiktoken\))$")
+
+
 class Scores(BenchTest):
     def test_a_plan_of_test_time_training_is_timed(self):
         done = self.bench("ttt")
