@@ -43,7 +43,7 @@ Tokens shuffled(const std::vector<Tokens>& documents, DocumentShuffle shuffle) {
     taken.insert(taken.end(), tokens.begin(), tokens.end());
   });
   Tokens tokens(taken.size() / sizeof(Tokens::value_type));
-  std::memcpy(tokens.data(), taken.data(), taken.size());
+  if (!taken.empty()) std::memcpy(tokens.data(), taken.data(), taken.size());
   return tokens;
 }
 
