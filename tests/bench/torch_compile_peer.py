@@ -6,10 +6,11 @@
 torch.compile compiles the model, its loss and Muon; with --eager nothing is compiled. On a GPU in bf16, attention is
 cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt: NAME=value from the
 file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same tokens. Supports
-everything that the presets use; DTG, other gates on attention, YaRN, VALUE_RESIDUAL=1, multi-token heads and QAT are
-rejected. Warm-up steps are real steps of each depth that the run has, undone before the first timed step. Prints the
-loss of every step and ends with one line of JSON. tests/bench/peer_parity.py compares the last record's model with a
-reference.
+everything that the presets use, the record's, speedrun's and last record's recipes and record 43 (RECIPE=speedrun_43,
+whose settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates on attention,
+ROPE_YARN=1, VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each stage that the
+run has, undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
+tests/bench/peer_parity.py compares the last record's model and record 43 with references.
 """
 import argparse
 import copy
@@ -25,9 +26,9 @@ import time
 import torch
 from torch import nn
 
-from peer.gpt import GPT
-from peer.optim import lr_scale, make_optimizers, muon_momentum
-from peer.settings import is_recurrent, micro_batches, read_settings
+from peer.recipe import gradient_unit, make_model, make_optimizers
+from peer.schedule import lr_scale, muon_momentum, stage_at, updates_all
+from peer.settings import micro_batches, read_settings
 from peer.tokens import batches, open_source
 
 
@@ -58,7 +59,7 @@ class Trainer:
     def __init__(self, s, device, dtype, eager):
         self.s, self.device = s, device
         torch.manual_seed(s.SEED)
-        self.model = GPT(s, dtype)
+        self.model = make_model(s, dtype)
         if s.INIT_FROM:
             from safetensors.torch import load_file
 
@@ -71,20 +72,19 @@ class Trainer:
         self.source = open_source(s)
         self.batches = batches(s, self.source, device)
 
-    def backward(self, recurrent):
-        """Computes the gradients of a step's micro-batches and returns their mean loss."""
-        self.adam.zero_grad(set_to_none=True)
-        self.muon.zero_grad(set_to_none=True)
-        share = 1 / micro_batches(self.s)
+    def backward(self, stage):
+        """Adds the gradients of a step's micro-batches and returns their mean loss."""
+        share, unit = 1 / micro_batches(self.s), gradient_unit(self.s)
         mean_loss = torch.zeros((), device=self.device)
         for _ in range(micro_batches(self.s)):
-            loss = self.loss(*next(self.batches), recurrent)
+            loss = self.loss(*next(self.batches), stage)
             mean_loss += loss.detach() * share
-            (loss * share).backward()
+            (loss * (share * unit)).backward()
         return mean_loss
 
-    def step(self, scale, momentum, clip_norm, recurrent):
-        mean_loss = self.backward(recurrent)
+    def step(self, scale, momentum, clip_norm, stage, update_all):
+        """update_all: else only Muon updates its parameters, and the others' gradients are kept for the next step."""
+        mean_loss = self.backward(stage)
         if clip_norm > 0:
             nn.utils.clip_grad_norm_(self.params, clip_norm)
         for optimizer in (self.adam, self.muon):
@@ -92,19 +92,19 @@ class Trainer:
                 group["lr"] = group["base_lr"] * scale
         for group in self.muon.param_groups:
             group["momentum"] = momentum
-        self.adam.step()
-        self.muon.step()
+        for optimizer in (self.adam, self.muon) if update_all else (self.muon,):
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         return mean_loss
 
-    def warm_up(self, steps, depths):
-        """Runs real steps at the base learning rates, without clipping, for each recurrence setting of `depths`, then
-        restores the state."""
+    def warm_up(self, steps, stages):
+        """Runs real steps at the base learning rates, without clipping, for each of `stages`, then restores the state."""
         if steps == 0:
             return
         before = copy.deepcopy([part.state_dict() for part in (self.model, self.adam, self.muon)])
-        for recurrent in depths:
+        for stage in stages:
             for _ in range(steps):
-                self.step(1.0, self.s.MUON_MOMENTUM, 0.0, recurrent)
+                self.step(1.0, self.s.MUON_MOMENTUM, 0.0, stage, update_all=True)
         for part, state in zip((self.model, self.adam, self.muon), before):
             part.load_state_dict(state)
         self.batches = batches(self.s, self.source, self.device)
@@ -130,7 +130,7 @@ class Trainer:
 
         for step in range(steps):
             schedule = lr_scale(s, step), muon_momentum(s, step)
-            pending.append(self.step(*schedule, s.GRAD_CLIP_NORM, is_recurrent(s, step)))
+            pending.append(self.step(*schedule, s.GRAD_CLIP_NORM, stage_at(s, step), updates_all(s, step)))
             if ema:
                 with torch.no_grad():
                     torch._foreach_lerp_(ema, [p.float() for p in self.params], 1 - s.EMA_DECAY)
@@ -172,12 +172,12 @@ def main():
         from safetensors.torch import save_file
 
         save_file(trainer.model.state_dict(), args.save_init)
-    depths = [is_recurrent(s, step) for step in range(args.steps)]
-    trainer.warm_up(args.warmup, sorted(set(depths)))
+    stages = [stage_at(s, step) for step in range(args.steps)]
+    trainer.warm_up(args.warmup, sorted(set(stages)))
     losses, step_ms, first_step_s = trainer.train(args.steps)
 
     median = statistics.median(step_ms) if step_ms else None
-    recurrent_ms = [ms for ms, recurrent in zip(step_ms, depths) if recurrent]
+    recurrent_ms = [ms for ms, stage in zip(step_ms, stages) if s.NUM_LOOPS and stage]
     if cuda:
         peak = torch.cuda.max_memory_allocated()
     else:

@@ -34,24 +34,27 @@ class Rotary(nn.Module):
         return torch.cat(rotated, dim=-1)
 
 
-def segment_mask(bounds, length):
-    """Returns [T, T]: true if the query sees the key, which is in its segment and not later."""
+def segment_mask(bounds, length, window):
+    """Returns [T, T]: true if the query sees the key, which is in its segment, not later, and at most `window` before."""
     positions = torch.arange(length, dtype=bounds.dtype, device=bounds.device)
     segment = torch.searchsorted(bounds, positions, right=True)
-    return (segment[:, None] == segment).tril()
+    mask = (segment[:, None] == segment).tril()
+    return mask if window < 0 else mask.triu(-window)
 
 
-def causal_attention(q, k, v, bounds, longest):
+def causal_attention(q, k, v, bounds, longest, window=-1, scale=None):
     """q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T, heads, hd]. bounds: None, or the segment offsets [n + 1] int32
-    of the only row, with segments of at most `longest` tokens; on a GPU they select varlen FlashAttention."""
+    of the only row, with segments of at most `longest` tokens; on a GPU they select varlen FlashAttention. window: with
+    segments, how many keys before its own a query sees; -1: all. scale: of the scores, or None for 1 / sqrt(hd)."""
     if bounds is not None and q.is_cuda:
         q, k, v = (part.squeeze(0) for part in (q, k, v))
-        y = varlen_attn(q, k, v, bounds, bounds, longest, longest, window_size=(-1, 0))
+        window = -1 if window >= longest - 1 else window  # lets the kernel be causal attention
+        y = varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=(window, 0))
         return y.unsqueeze(0)
-    mask = None if bounds is None else segment_mask(bounds, q.size(1))
+    mask = None if bounds is None else segment_mask(bounds, q.size(1), window)
     parts = (part.transpose(1, 2) for part in (q, k, v))
     y = F.scaled_dot_product_attention(
-        *parts, attn_mask=mask, is_causal=mask is None, enable_gqa=q.size(2) != k.size(2)
+        *parts, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=q.size(2) != k.size(2)
     )
     return y.transpose(1, 2)
 

@@ -1,4 +1,4 @@
-"""The GPT of the three recipes; the settings select its parts."""
+"""The GPT of the recipes record, speedrun and last_record; the settings select its parts."""
 import itertools
 import math
 
@@ -8,7 +8,8 @@ from torch import nn
 
 from peer.attention import Rotary, linear, rms_norm
 from peer.block import Block
-from peer.settings import row_length, called_blocks
+from peer.schedule import called_blocks
+from peer.settings import row_length
 
 
 class ProjectedTable(nn.Module):

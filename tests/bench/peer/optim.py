@@ -1,4 +1,4 @@
-"""Muon for the banks, AdamW for everything else, and their schedules."""
+"""Muon for the banks, AdamW for everything else."""
 import math
 
 import torch
@@ -15,10 +15,10 @@ POLAR_EXPRESS = (
 )
 
 
-def newton_schulz(g, coefficients):
+def newton_schulz(g, coefficients, safety=1.0, epsilon=1e-7):
     tall = g.size(-2) > g.size(-1)
     x = g.mT if tall else g
-    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) * safety + epsilon)
     for a, b, c in coefficients:
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
@@ -81,22 +81,4 @@ def make_optimizers(s, model, compiled):
         fused=True,
     )
     muon = Muon(s, banks, model.compute_dtype, compiled)
-    for optimizer in (adam, muon):
-        for group in optimizer.param_groups:
-            group["base_lr"] = group["lr"]
     return adam, muon
-
-
-def lr_scale(s, step):
-    """WARMDOWN_ITERS counts as WARMDOWN_FRAC (see settings.resolve)."""
-    done = step / s.ITERATIONS
-    if s.WARMDOWN_FRAC <= 0 or done < 1 - s.WARMDOWN_FRAC:
-        return 1.0
-    return max((1 - done) / s.WARMDOWN_FRAC, s.MIN_LR)
-
-
-def muon_momentum(s, step):
-    if s.MUON_MOMENTUM_WARMUP_STEPS <= 0:
-        return s.MUON_MOMENTUM
-    progress = min(step / s.MUON_MOMENTUM_WARMUP_STEPS, 1)
-    return (1 - progress) * s.MUON_MOMENTUM_WARMUP_START + progress * s.MUON_MOMENTUM

@@ -5,97 +5,7 @@ import os
 import pathlib
 import sys
 
-AUTO = "auto"
-DEFAULTS = {
-    # data and run
-    "DATA_PATH": "./data/datasets/fineweb10B_sp1024",
-    "LOADER_ORDER": "stream",
-    "DOCUMENT_ATTENTION": AUTO,
-    "SEGMENT_LIMIT": AUTO,
-    "BOS_ID": AUTO,
-    "SEED": 1337,
-    "INIT_FROM": "",
-    "ITERATIONS": 20000,
-    "WARMDOWN_ITERS": 3500,
-    "WARMDOWN_FRAC": AUTO,
-    "MIN_LR": 0.0,
-    "TRAIN_BATCH_TOKENS": 786432,
-    "TRAIN_SEQ_LEN": 2048,
-    "GRAD_ACCUM_STEPS": 0,
-    "RECORD_QUIRKS": False,
-    "DEVICE": "auto",
-    "COMPUTE_DTYPE": "auto",
-    # model
-    "VOCAB_SIZE": 1024,
-    "NUM_LAYERS": 11,
-    "NUM_HEADS": 8,
-    "NUM_KV_HEADS": 4,
-    "MODEL_DIM": 512,
-    "MLP_MULT": 3.0,
-    "MLP_NEGATIVE_SLOPE": 0.5,
-    "TIE_EMBEDDINGS": True,
-    "ROPE_BASE": 1e4,
-    "ROPE_DIMS": 16,
-    "ROPE_YARN": AUTO,
-    "LOGIT_SOFTCAP": 30.0,
-    "QK_GAIN_INIT": 1.5,
-    "BIGRAM_VOCAB_SIZE": 2048,
-    "BIGRAM_DIM": 128,
-    "XSA_LAST_N": 4,
-    "LN_SCALE": True,
-    "VE_ENABLED": True,
-    "VE_DIM": 128,
-    "VE_LAYERS": "9,10",
-    "VALUE_RESIDUAL": "0",
-    "UNET_SKIPS": True,
-    "SMEAR_GATE": True,
-    "LAYER_SCALES": True,
-    "RESID_MIX": "vector",
-    "RECIPE": AUTO,
-    "NUM_LOOPS": 0,
-    "LOOP_START": 3,
-    "LOOP_END": 5,
-    "ENABLE_LOOPING_AT": 0.35,
-    "PARALLEL_START_LAYER": 0,
-    "SKIP_GATES_ENABLED": False,
-    "SMEAR_GATE_ENABLED": False,
-    "GATE_WINDOW": 12,
-    "SPARSE_ATTN_GATE_ENABLED": False,
-    "SPARSE_ATTN_GATE_SCALE": 1.0,
-    # optimizer
-    "EMBED_LR": 0.6,
-    "HEAD_LR": 0.008,
-    "TIED_EMBED_LR": 0.035,
-    "TIED_EMBED_INIT_STD": 0.005,
-    "MATRIX_LR": 0.025,
-    "SCALAR_LR": 0.025,
-    "MUON_MOMENTUM": 0.99,
-    "MUON_MOMENTUM_WARMUP_START": 0.92,
-    "MUON_MOMENTUM_WARMUP_STEPS": 1500,
-    "MUON_BACKEND_STEPS": 5,
-    "MUON_COEFFICIENTS": "quintic",
-    "MUON_ROW_NORMALIZE": False,
-    "MUON_WD": 0.04,
-    "ADAM_WD": 0.04,
-    "EMBED_WD": AUTO,
-    "BETA1": 0.9,
-    "BETA2": 0.95,
-    "ADAM_EPS": 1e-8,
-    "GRAD_CLIP_NORM": 0.3,
-    "EMA_ENABLED": True,
-    "EMA_DECAY": 0.997,
-}
-# Settings for which this script supports only these values.
-FIXED = {
-    "DTG_ENABLED": False,
-    "GATED_ATTENTION": False,
-    "GATED_ATTN_ENABLED": False,
-    "ATTN_OUT_GATE_ENABLED": False,
-    "SPARSE_ATTN_GATE_INIT_STD": 0.0,
-    "PARALLEL_FINAL_LANE": "mean",
-    "MTP_NUM_HEADS": 0,
-    "QAT_ENABLED": False,
-}
+from peer.defaults import AUTO, DEFAULTS, FIXED
 
 
 def value_of(text, kind):
@@ -145,7 +55,7 @@ def resolve(s):
     last_record = s.MUON_COEFFICIENTS == "polar_express"
     of_auto = {
         "RECIPE": "speedrun" if s.VALUE_RESIDUAL == "blend" else "last_record" if last_record else "record",
-        "DOCUMENT_ATTENTION": s.LOADER_ORDER == "documents",
+        "DOCUMENT_ATTENTION": batches_are_rows(s),
         "SEGMENT_LIMIT": s.TRAIN_SEQ_LEN,
         "BOS_ID": 50256 if s.VOCAB_SIZE > 50256 else 1,
         "EMBED_WD": s.ADAM_WD,
@@ -157,10 +67,19 @@ def resolve(s):
     s.SEGMENT_LIMIT = s.SEGMENT_LIMIT or row_length(s)
     if s.NUM_LOOPS and 0 < s.PARALLEL_START_LAYER <= s.LOOP_END:
         sys.exit("looped blocks in two lanes are not in this script")
-    if s.LOADER_ORDER == "aligned":
-        sys.exit("LOADER_ORDER=aligned is not in this script")
-    if s.DOCUMENT_ATTENTION and s.LOADER_ORDER != "documents":
-        sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents is not in this script")
+    if s.DOCUMENT_ATTENTION and not batches_are_rows(s):
+        sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents or aligned is not in this script")
+    own = s.RECIPE == "speedrun_43"
+    if s.NORMUON != own or s.CAUTIOUS_WD != own:
+        sys.exit("NORMUON=1 and CAUTIOUS_WD=1 are in this script for RECIPE=speedrun_43, and always there: its settings are"
+                 " those that `train_gpt inspect --settings` prints")
+    if own and not s.DOCUMENT_ATTENTION:
+        sys.exit("RECIPE=speedrun_43 without DOCUMENT_ATTENTION is not in this script")
+
+
+def batches_are_rows(s):
+    """Whether a micro-batch is one row, which begins with a document."""
+    return s.LOADER_ORDER in ("documents", "aligned")
 
 
 def micro_batches(s):
@@ -168,18 +87,5 @@ def micro_batches(s):
 
 
 def row_length(s):
-    """Returns the tokens per row; in the documents order a micro-batch is one row."""
-    return s.TRAIN_BATCH_TOKENS // micro_batches(s) if s.LOADER_ORDER == "documents" else s.TRAIN_SEQ_LEN
-
-
-def called_blocks(s, recurrent):
-    """Returns the blocks in the order of their calls; the first half is the encoder, which pushes the skips."""
-    blocks = list(range(s.NUM_LAYERS))
-    if not recurrent or s.NUM_LOOPS == 0:
-        return blocks
-    begin, end = s.LOOP_START, s.LOOP_END + 1
-    return blocks[:begin] + blocks[begin:end] * (s.NUM_LOOPS + 1) + blocks[end:]
-
-
-def is_recurrent(s, step):
-    return s.NUM_LOOPS > 0 and step / s.ITERATIONS >= s.ENABLE_LOOPING_AT
+    """Returns the tokens per row."""
+    return s.TRAIN_BATCH_TOKENS // micro_batches(s) if batches_are_rows(s) else s.TRAIN_SEQ_LEN

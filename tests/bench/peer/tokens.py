@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import torch
 
-from peer.settings import micro_batches, row_length
+from peer.orders import training_order
+from peer.settings import row_length
 
 
 class Shards:
@@ -122,43 +123,6 @@ class Documents(ZipfTokens):
         return tokens
 
 
-def stream_order(source, tokens):
-    begin = 0
-    while True:
-        yield source.read(begin, tokens + 1)
-        begin += tokens + 1
-
-
-def strided_order(source, tokens, repeat_first):
-    starts = np.cumsum([0] + source.lengths)
-    if repeat_first:
-        yield source.read(0, tokens + 1)
-    while True:
-        for start, length in zip(starts.tolist(), source.lengths):
-            offset = 0
-            while offset + tokens + 1 <= length:
-                yield source.read(start + offset, tokens + 1)
-                offset += tokens
-
-
-def documents_order(source, tokens, bos_id):
-    """Rows from each shard's first document on; tokens after the last whole row are dropped."""
-    starts = np.cumsum([0] + source.lengths).tolist()
-    while True:
-        for start, length in zip(starts, source.lengths):
-            offset = first_document(source, start, length, bos_id)
-            while offset + tokens + 1 <= length:
-                yield source.read(start + offset, tokens + 1)
-                offset += tokens + 1
-
-
-def first_document(source, start, length, bos_id):
-    found = np.flatnonzero(source.read(start, min(length, 1 << 20)) == bos_id)
-    if not len(found):
-        sys.exit(f"no document begins (BOS_ID={bos_id}) in the first 2^20 tokens of a shard")
-    return int(found[0])
-
-
 def segment_bounds(inputs, bos_id, limit):
     """Returns a row's segment offsets [n + 1] int32: segments begin at each BOS and every `limit` tokens after it. The
     row's end is repeated up to a multiple of 256 segments, so that new shapes, which cause recompilation, are rare."""
@@ -179,19 +143,11 @@ def open_source(s):
 
 def batches(s, source, device):
     """Yields micro-batches endlessly: inputs and targets [B, T], and the segment offsets of the only row or None."""
-    tokens = s.TRAIN_BATCH_TOKENS // micro_batches(s)
-    if s.LOADER_ORDER == "stream":
-        order = stream_order(source, tokens)
-    elif s.LOADER_ORDER == "documents":
-        order = documents_order(source, tokens, s.BOS_ID)
-    else:
-        order = strided_order(source, tokens, s.RECORD_QUIRKS)
-
     def on_device(array):
         tensor = torch.from_numpy(array)
         return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
-    for ids in order:
+    for ids in training_order(s, source):
         bounds = None
         if s.DOCUMENT_ATTENTION:
             bounds = on_device(segment_bounds(ids[:-1], s.BOS_ID, s.SEGMENT_LIMIT))

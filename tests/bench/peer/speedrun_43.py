@@ -1,0 +1,164 @@
+"""The GPT of RECIPE=speedrun_43, record 43 of the GPT-124M speedrun, with the names and dtypes of its script."""
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from peer.attention import causal_attention, linear, rms_norm
+from peer.schedule import window_stages
+from peer.settings import row_length
+
+LAYERS = range(1, 12)  # layer 0 of the script does nothing
+WITHOUT_ATTENTION = 7
+LONG = (4, 11)  # layers with the long window
+DECODER = range(6, 11)  # layer 6 + j adds the output of layer 5 - j
+BACKOUT = 8  # the layer whose output is subtracted from the last one's
+VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # value table by layer
+# Offsets in the vector of scalars; layers have pairs of them.
+MIXES, VALUE_SCALES, SMEAR, BACKOUT_LAMBDA = 12, 36, 60, 61
+
+
+class Stage(nn.Module):
+    """The windows of a stage in tokens, the scale of attention's scores, and tables of the rotation, [T, 1, hd / 2]."""
+
+    def __init__(self, windows, scale, frequencies, length, dtype):
+        super().__init__()
+        self.short, self.long = windows
+        self.scale = scale
+        angle = torch.outer(torch.arange(length).float(), frequencies)[:, None, :]
+        self.register_buffer("cos", angle.cos().to(dtype), persistent=False)
+        self.register_buffer("sin", angle.sin().to(dtype), persistent=False)
+
+    def rotate(self, x):
+        """Rotates the pairs (j, j + hd / 2) of each head. x [B, T, heads, hd]."""
+        x1, x2 = x.chunk(2, dim=-1)
+        return torch.cat([x1 * self.cos + x2 * self.sin, x2 * self.cos - x1 * self.sin], dim=-1)
+
+
+def make_stages(s, dtype):
+    """Returns the Stages of a run. When the long window grows, YaRN (Peng et al. 2023) slows the rotation and raises the
+    scale."""
+    head_dim = s.MODEL_DIM // s.NUM_HEADS
+    quarter, scale = head_dim // 4, s.ATTENTION_SCALE or head_dim**-0.5
+    turning = torch.tensor(1 / s.ROPE_BASE) ** torch.linspace(0, 1, quarter)
+    frequencies = torch.cat([turning, torch.zeros(quarter)])  # the other pairs do not turn
+    stages, before = [], None
+    for _, short, long in window_stages(s):
+        if s.WINDOW_YARN and before is not None:
+            ratio = before / long
+            turns = s.WINDOW_BLOCK * before * frequencies / (2 * math.pi)
+            frequencies = frequencies * torch.lerp(torch.tensor(ratio), torch.tensor(1.0), ((turns - 1) / 31).clamp(0, 1))
+            scale *= 1 + 0.2 * math.log(1 / ratio)
+        windows = s.WINDOW_BLOCK * short, s.WINDOW_BLOCK * long
+        stages.append(Stage(windows, scale, frequencies, row_length(s), dtype))
+        before = long
+    return nn.ModuleList(stages)
+
+
+def zero_linear(inputs, outputs):
+    """Returns a layer of zeros that leaves the generator as it is."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=False)
+    nn.init.zeros_(layer.weight)
+    return layer
+
+
+def uniform_bound(dim):
+    return math.sqrt(3) * 0.5 * dim**-0.5
+
+
+class Attention(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        dim, bound = s.MODEL_DIM, uniform_bound(s.MODEL_DIM)
+        self.heads, self.longest, self.gate_scale = s.NUM_HEADS, s.SEGMENT_LIMIT, s.SPARSE_ATTN_GATE_SCALE
+        self.qkvo_w = nn.Parameter(torch.zeros(dim, 4 * dim))  # in memory [4, D, D]: Q, K, V and the output
+        with torch.no_grad():
+            self.qkvo_w.view(4, dim, dim)[:3].uniform_(-bound, bound)
+        self.attn_gate = zero_linear(s.GATE_WINDOW, s.NUM_HEADS)
+
+    def forward(self, x, value_rows, value_scales, stage, bounds, window):
+        """x [B, T, D]; value_rows [B, T, D]: of the value table, or None; value_scales: of the own values and these."""
+        batch, length, dim = x.shape
+        weights = self.qkvo_w.view(4, dim, dim).to(x.dtype)
+        qkv = linear(x, weights[:3].flatten(0, 1)).view(batch, length, 3 * self.heads, -1)
+        q, k, v = qkv.chunk(3, dim=2)
+        q, k = stage.rotate(rms_norm(q)), stage.rotate(rms_norm(k))
+        v = value_scales[0] * v
+        if value_rows is not None:
+            v = v + value_scales[1] * value_rows.view_as(v)
+        y = causal_attention(q, k, v, bounds, self.longest, window, stage.scale)
+        gate = linear(x[..., : self.attn_gate.in_features], self.attn_gate.weight)
+        y = y * (self.gate_scale * gate).sigmoid().unsqueeze(-1)
+        return linear(y.flatten(2), weights[3])
+
+
+class Mlp(nn.Module):
+    def __init__(self, s):
+        super().__init__()
+        dim, hidden, bound = s.MODEL_DIM, int(s.MLP_MULT * s.MODEL_DIM), uniform_bound(s.MODEL_DIM)
+        self.slope = s.MLP_NEGATIVE_SLOPE
+        self.c_fc = nn.Parameter(torch.empty(dim, hidden).uniform_(-bound, bound))
+        self.c_proj = nn.Parameter(torch.zeros(dim, hidden))
+
+    def forward(self, x):
+        hidden = linear(x, self.c_fc.t())
+        hidden = F.leaky_relu(hidden, self.slope) if self.slope else F.relu(hidden)
+        return linear(hidden.square(), self.c_proj)
+
+
+class Block(nn.Module):
+    def __init__(self, s, layer):
+        super().__init__()
+        self.attn = Attention(s) if layer != WITHOUT_ATTENTION else None
+        self.mlp = Mlp(s)
+
+    def forward(self, x, *context):
+        if self.attn is not None:
+            x = x + self.attn(rms_norm(x), *context)
+        return x + self.mlp(rms_norm(x))
+
+
+class Speedrun43(nn.Module):
+    # Parts are created in the order in which their initial weights are drawn.
+    def __init__(self, s, compute_dtype):
+        super().__init__()
+        self.compute_dtype, self.softcap = compute_dtype, s.LOGIT_SOFTCAP
+        self.embed = nn.Embedding(s.VOCAB_SIZE, s.MODEL_DIM)
+        self.smear_gate = zero_linear(s.GATE_WINDOW, 1)
+        self.value_embeds = nn.ModuleList(nn.Embedding(s.VOCAB_SIZE, s.MODEL_DIM) for _ in range(3))
+        self.blocks = nn.ModuleDict({str(i): Block(s, i) for i in LAYERS})
+        self.lm_head = zero_linear(s.MODEL_DIM, s.VOCAB_SIZE)
+        skips, pairs = [-1.5] * MIXES, [1.0, 0.0] * 12 + [0.5, 0.5] * 12
+        self.scalars = nn.Parameter(torch.tensor(skips + pairs + [0.0, 0.5]))
+        self.stages = make_stages(s, compute_dtype)
+        if compute_dtype == torch.bfloat16:  # the other matrices are cast where they are used
+            for module in self.modules():
+                if isinstance(module, (nn.Embedding, nn.Linear)):
+                    module.to(torch.bfloat16)
+
+    def smeared(self, x, weight):
+        """Adds to each token the previous one, of another document too, by a gate on the token's first channels."""
+        gate = linear(x[..., : self.smear_gate.in_features], self.smear_gate.weight).sigmoid()
+        return x + weight * gate * F.pad(x[:, :-1], (0, 0, 1, 0))
+
+    def forward(self, inputs, targets, bounds, stage):
+        """inputs, targets [1, T] → the mean loss. bounds: segment offsets of the row. stage: index of its windows."""
+        scalars, stage = self.scalars.unbind(), self.stages[stage]
+        x = x0 = rms_norm(self.smeared(self.embed(inputs), scalars[SMEAR]))
+        values = [table(inputs) for table in self.value_embeds]
+        skips, backout = [], None
+        for i in LAYERS:
+            if i in DECODER:
+                x = x + scalars[i - DECODER[0]].sigmoid() * skips.pop()
+            x = scalars[MIXES + 2 * i] * x + scalars[MIXES + 2 * i + 1] * x0
+            rows = values[VALUE_TABLES[i]] if i in VALUE_TABLES else None
+            scales = scalars[VALUE_SCALES + 2 * i : VALUE_SCALES + 2 * i + 2]
+            x = self.blocks[str(i)](x, rows, scales, stage, bounds, stage.long if i in LONG else stage.short)
+            if i < DECODER[0]:
+                skips.append(x)
+            if i == BACKOUT:
+                backout = x
+        logits = linear(rms_norm(x - scalars[BACKOUT_LAMBDA] * backout), self.lm_head.weight).flatten(0, 1)
+        logits = self.softcap * torch.tanh(logits / self.softcap)
+        return F.cross_entropy(logits.float(), targets.flatten())
