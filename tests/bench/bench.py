@@ -12,7 +12,7 @@ Training, in bf16 with synthetic tokens:
   fp8         what each part of FP8 gains: FP8=mlp, qkv, out, head, 1
   shapes      vocabulary, heads and widths that train_gpt pads, beside their neighbours
   recurrence  the last record before depth recurrence and in it: bf16, ACTIVATION_RECOMPUTE=light, FP8=1, torch.compile
-  stages      record 43 in each of its stages: bf16, FP8=head, FP8=1
+  stages      record 43 in each of its stages: bf16, FP8=head, FP8=1, torch.compile
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
   ranks       1, 2, 4, ... GPUs of this host, and one independent run on every GPU at once, which finds the slowest
@@ -100,7 +100,7 @@ RECURRENCE = [dataclasses.replace(variant, group=group, settings={**variant.sett
 # Windows of record 43's stages, in blocks.
 STAGES = [dataclasses.replace(variant, group=f"windows of {small} and {large} blocks",
                               settings={**variant.settings, "SHORT_WINDOW": small, "LONG_WINDOW": large})
-          for small, large in ((1, 3), (3, 7), (5, 11)) for variant in (FP8[0], FP8[4], FP8[-1])]
+          for small, large in ((1, 3), (3, 7), (5, 11)) for variant in (FP8[0], FP8[4], FP8[-1], PEER)]
 ORDERS = [Variant("stream", {"DOCUMENT_ATTENTION": 0}), Variant("stream, segments", {"DOCUMENT_ATTENTION": 1}),
           Variant("documents", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 0}),
           Variant("documents, segments", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 1})]
@@ -196,7 +196,8 @@ class Runner:
                 self.run_everywhere(preset, name, file, settings)
                 continue
             if variant.peer:
-                run = self.machine.train_peer(name, file, self.options.steps, settings, eager=self.bench.device == "cpu")
+                run = self.machine.train_peer(name, file, self.options.steps, settings, eager=self.bench.device == "cpu",
+                                              period=self.bench.period)
             else:
                 run = self.machine.train(name, file, self.options.steps, settings, variant.build, variant.ranks,
                                          period=self.bench.period)

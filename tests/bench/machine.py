@@ -122,17 +122,17 @@ class Machine:
         shutil.rmtree(folder, ignore_errors=True)
         return self.read(name, functools.partial(TrainRun, period=period), ".jsonl") if done else None
 
-    def train_peer(self, name, preset, steps, settings, eager):
+    def train_peer(self, name, preset, steps, settings, eager, period=1):
         """Trains the PyTorch peer; returns a PeerRun, or None. Its compile cache lasts as long as this object."""
         cache = pathlib.Path(self.work.name)
         environment = self.settings({"TORCHINDUCTOR_CACHE_DIR": cache / "inductor", "TRITON_CACHE_DIR": cache / "triton",
-                                     **settings})
+                                     "ITERATIONS": steps, **settings})
         file = cache / f"{name}.env"
         found = inspect_settings(preset, environment=environment)  # what is "auto" is resolved as train_gpt does
         file.write_text("".join(f"{key}={value}\n" for key, value in found.items()))
         command = [sys.executable, PEER, "--config", file, "--steps", str(steps), "--warmup", environment["WARMUP_STEPS"]]
         done = self.start(name, [*command, *(["--eager"] if eager or not self.gpu else [])], environment, 400)
-        return self.read(name, PeerRun, ".log") if done else None
+        return self.read(name, functools.partial(PeerRun, period=period), ".log") if done else None
 
     def start(self, name, command, environment, limit_s):
         """Runs a command; its output goes to NAME.log. Returns whether it succeeded, and says so if it did not."""

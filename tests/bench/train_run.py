@@ -8,6 +8,11 @@ import statistics
 SETTLED = 4  # the first steps choose kernels and fill the allocator
 
 
+def means(step_ms, period):
+    """Returns the means of `period` successive steps each, for steps that differ; an incomplete period is left out."""
+    return [statistics.mean(step_ms[i : i + period]) for i in range(0, len(step_ms) - period + 1, period)]
+
+
 def settled_s(first_step_s, step_ms):
     """Returns when the settled steps begin, in seconds from the launch."""
     return first_step_s + sum(step_ms[1:SETTLED]) / 1000
@@ -28,8 +33,7 @@ class TrainRun:
         self.losses = [event["train_loss"] for event in events["train"]]
         # A step is logged after the next one is launched, the last one at once: its time is excluded.
         steps = [b - a for a, b in zip(clock, clock[1:-1])]
-        settled = steps[SETTLED:]
-        self.steps = [statistics.mean(settled[i : i + period]) for i in range(0, len(settled) - period + 1, period)]
+        self.steps = means(steps[SETTLED:], period)
         self.phases = events["timing"][SETTLED:]
         self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
         self.settled_s = settled_s(self.first_s, steps)
@@ -51,13 +55,13 @@ class TrainRun:
 
 
 class PeerRun:
-    """The last line of torch_compile_peer.py's log, with the fields of a TrainRun."""
+    """The last line of torch_compile_peer.py's log, with the fields of a TrainRun and its `period`."""
 
     flops_per_token = tokens_per_step = parts = micro_batch = None
 
-    def __init__(self, log):
+    def __init__(self, log, period=1):
         result = json.loads(log.read_text().splitlines()[-1])
-        self.losses, self.steps = result["losses"], result["step_ms"][SETTLED:]
+        self.losses, self.steps = result["losses"], means(result["step_ms"][SETTLED:], period)
         self.memory, self.first_s = round(result["peak_memory_mib"]), result["first_step_s"]
         self.settled_s = settled_s(self.first_s, result["step_ms"])
         self.phases, self.padded, self.scored_s = [], [], {}
