@@ -47,12 +47,15 @@ class BenchTest(unittest.TestCase):
 
 class Training(BenchTest):
     def test_the_peer_repeats_the_losses(self):
-        printed, rows = self.table("recurrence", "--steps", 7)
-        found = [(label, cells[-1]) for label, cells in rows if label in ("torch.compile", "bf16", "bf16, light")]
-        self.assertEqual(["torch.compile", "bf16", "bf16, light"] * 2, [label for label, _ in found], printed)
-        for label, apart in found:
-            self.assertLess(float(apart), 1e-5, f"{label}\n{printed}")
-        self.assertNotEqual(0, float(found[1][1]), "the peer is another program")
+        for name, labels in (("recurrence", ["torch.compile", "bf16", "bf16, light"] * 2),
+                             ("stages", ["torch.compile", "bf16"] * 3)):
+            with self.subTest(name):
+                printed, rows = self.table(name, "--steps", 7)
+                found = [(label, cells[-1]) for label, cells in rows if label in labels]
+                self.assertEqual(labels, [label for label, _ in found], printed)
+                for label, apart in found:
+                    self.assertLess(float(apart), 1e-5, f"{label}\n{printed}")
+                self.assertNotEqual(0, float(found[1][1]), "the peer is another program")
 
     def test_versions_of_equal_bits_show_it_and_a_changed_setting_shows(self):
         compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", BUILD, BUILD)
