@@ -33,7 +33,9 @@ def as_matrices(p, matrices):
     return p.view(matrices, -1, p.size(1) // matrices)
 
 
-def normuon_update(params, gradients, momenta, seconds, lr, mu, matrices, multiplier, weight_decay, beta2, coefficients, dtype):
+def normuon_update(
+    params, gradients, momenta, seconds, lr, mu, matrices, multiplier, weight_decay, beta2, coefficients, dtype
+):
     """Updates parameters of one shape. lr and mu are tensors: numbers would cause a recompilation in every step. dtype: of
     the orthogonalization and of the update."""
     steps = [as_matrices(step.to(dtype), matrices) for step in momentum_steps(gradients, momenta, mu)]

@@ -64,6 +64,8 @@ def resolve(s):
     for name, value in of_auto.items():
         text = getattr(s, name)
         setattr(s, name, value if text == AUTO else value_of(text, type(value)))
+    if s.LOADER_ORDER == "aligned" and not s.SEGMENT_LIMIT:
+        sys.exit("LOADER_ORDER=aligned with SEGMENT_LIMIT=0 is not in this script")
     s.SEGMENT_LIMIT = s.SEGMENT_LIMIT or row_length(s)
     if s.NUM_LOOPS and 0 < s.PARALLEL_START_LAYER <= s.LOOP_END:
         sys.exit("looped blocks in two lanes are not in this script")

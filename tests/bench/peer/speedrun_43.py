@@ -80,8 +80,8 @@ class Attention(nn.Module):
     def forward(self, x, value_rows, value_scales, stage, bounds, window):
         """x [B, T, D]; value_rows [B, T, D]: of the value table, or None; value_scales: of the own values and these."""
         batch, length, dim = x.shape
-        weights = self.qkvo_w.view(4, dim, dim).to(x.dtype)
-        qkv = linear(x, weights[:3].flatten(0, 1)).view(batch, length, 3 * self.heads, -1)
+        qkv_w, out_w = self.qkvo_w.view(4 * dim, dim).to(x.dtype).split([3 * dim, dim])
+        qkv = linear(x, qkv_w).view(batch, length, 3 * self.heads, -1)
         q, k, v = qkv.chunk(3, dim=2)
         q, k = stage.rotate(rms_norm(q)), stage.rotate(rms_norm(k))
         v = value_scales[0] * v
@@ -90,7 +90,7 @@ class Attention(nn.Module):
         y = causal_attention(q, k, v, bounds, self.longest, window, stage.scale)
         gate = linear(x[..., : self.attn_gate.in_features], self.attn_gate.weight)
         y = y * (self.gate_scale * gate).sigmoid().unsqueeze(-1)
-        return linear(y.flatten(2), weights[3])
+        return linear(y.flatten(2), out_w)
 
 
 class Mlp(nn.Module):
