@@ -73,8 +73,8 @@ def resolve(s):
         sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents or aligned is not in this script")
     own = s.RECIPE == "speedrun_43"
     if s.NORMUON != own or s.CAUTIOUS_WD != own:
-        sys.exit("NORMUON=1 and CAUTIOUS_WD=1 are in this script for RECIPE=speedrun_43, and always there: its settings are"
-                 " those that `train_gpt inspect --settings` prints")
+        sys.exit("expected NORMUON=1 and CAUTIOUS_WD=1 for RECIPE=speedrun_43 alone: pass the settings that"
+                 " `train_gpt inspect --settings` prints")
     if own and not s.DOCUMENT_ATTENTION:
         sys.exit("RECIPE=speedrun_43 without DOCUMENT_ATTENTION is not in this script")
 
