@@ -12,7 +12,7 @@ namespace tg {
 struct LossTargets {
   LossTargets(const at::Tensor& ids_n) : ids(ids_n) {}  // one target of weight 1
   // ids [N, K] int64, of which the first of a row is a token; weights [N, K] and mass [N] fp32.
-  // Others of weight 0 are not read and may be any number.
+  // Others may be −1 where their weight is 0.
   LossTargets(const at::Tensor& ids_nk, const at::Tensor& weights_nk, const at::Tensor& mass_n)
       : ids(ids_nk), weights(weights_nk), mass(mass_n) {}
 

@@ -17,12 +17,14 @@ inline constexpr std::int64_t kFusedHeadBytes = std::int64_t{576} << 20;
 
 struct CrossEntropyOptions {
   Softcap softcap;
-  double scale = 1;         // multiplies the loss and the gradient
-  std::int64_t vocab = 0;   // the other columns are not used: they may hold any finite values, and
-                            // their gradient is zero; 0: all columns
-  at::Tensor grad_scale{};  // multiplies the gradient (loss scaling): [] fp32; undefined: 1
-  at::Tensor mean_nll{};  // [] fp32, receives the rows' mean of −log p of the first targets, times
-                          // `scale`; for weighted targets only
+  double scale = 1;  // multiplies the loss and the gradient
+  // Columns that are used; the others may hold any finite values, and their gradient is zero. 0:
+  // all.
+  std::int64_t vocab = 0;
+  at::Tensor grad_scale{};  // [] fp32, multiplies the gradient (loss scaling); undefined: 1
+  // [] fp32, receives scale times the rows' mean of −log p of the first targets, if they are
+  // weighted; undefined: not wanted.
+  at::Tensor mean_nll{};
   std::int64_t chunk_bytes = kFusedHeadBytes;  // of linear_cross_entropy(); smaller in tests
 };
 
