@@ -31,6 +31,7 @@ nlohmann::json hf_config(const Settings& settings, const std::string& module) {
       {"train_seq_len", settings.run.train_seq_len.last()},
   };
   for_each_setting(settings.model, [&]<class T>(const Setting<const T>& setting) {
+    if (setting.role.is_path) return;  // of the machine that trained
     if constexpr (std::is_enum_v<T>) {
       config[setting.name] = choice_name(setting.value);
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {

@@ -47,6 +47,18 @@ class ObjectiveTest(RunTest):
         resumed = self.train(output="parts", SCHEDULE_ITERATIONS=4, **chosen)
         self.assertEqual(objectives(resumed), objectives(alone))
 
+    def test_an_exported_model_has_the_softcap_and_no_path(self):
+        run = dict(ITERATIONS=2, LOGIT_SOFTCAP=11.5, LOGIT_SOFTCAP_SHIFT=5, LOGIT_SOFTCAP_TEMPERATURE=15,
+                   PREFIX_WEIGHT=0.25, PREFIX_TABLE=self.table([-1]))
+        self.train(output="shifted", **run)
+        exported = self.folder / "exported"
+        done = self.run_gpt("export", "--hf", exported, "--init-from", self.folder / "shifted")
+        self.assertEqual(0, done.returncode, done.stderr)
+        config = json.loads((exported / "config.json").read_text())
+        self.assertEqual((11.5, 5, 15), tuple(config[f"logit_softcap{name}"] for name in ("", "_shift", "_temperature")))
+        for path in exported.glob("*.[jm]*"):
+            self.assertNotIn("prefixes.json", path.read_text(errors="replace"), path.name)
+
     def test_a_table_of_other_things_is_refused(self):
         for ids, found in (([0, 5000], "5000"), ({"a": 1}, "object"), (["x"], '"x"')):
             self.fails(65, "PREFIX_TABLE=", found, PREFIX_WEIGHT=0.25, PREFIX_TABLE=self.table(ids))
