@@ -13,7 +13,7 @@ namespace tg {
 [[noreturn]] void refuse_line(const std::string& path, const TextLine& line,
                               const std::string& expected);
 
-// Adds pieces with consecutive ids, whose order is that of their merges.
+// Adds pieces with consecutive ids, in the order of their merges.
 class BpeBuilder {
  public:
   // `path`, for messages, must outlive the builder.

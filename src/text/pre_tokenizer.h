@@ -23,8 +23,8 @@ class PreTokenizer {
   void for_each_word(std::string_view text,
                      const std::function<void(std::string_view)>& on_word) const;
   // Returns whether a text may be cut before a space between two ASCII letters or digits, so that
-  // the words of the parts are those of the whole: tried on random texts, since the words of a
-  // pattern do not follow from its form.
+  // the whole and its parts have equal words: tried on random texts, since the words of a pattern
+  // do not follow from its form.
   bool may_cut_before_spaces() const;
 
  private:

@@ -27,7 +27,7 @@ std::string shard_bytes(const std::vector<Id>& tokens,
          bytes_of(tokens);
 }
 
-// The ids as those of today's shards, 16 bits each; as read from a batch or tokenized, 32 bits.
+// Returns ids, which have 32 bits as tokenized and as read from a batch, in the 16 bits of a shard.
 inline std::vector<NarrowId> narrow(const std::vector<TokenId>& ids) {
   std::vector<NarrowId> narrowed;
   for (const auto id : ids) narrowed.push_back(static_cast<NarrowId>(id));

@@ -14,11 +14,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool readable(const at::Tensor& rows_btd) {
-  return rows_btd.stride(2) == 1 && has_token_stride(rows_btd) && is_aligned(rows_btd) &&
-         token_stride(rows_btd) % pack_size(rows_btd) == 0;
-}
-
 cuda::ScaledRows rows_of(const at::Tensor& x_btd, const at::Tensor& scale) {
   return {.x = const_data(x_btd),
           .scale = const_fp32_data(scale),
@@ -38,7 +33,7 @@ struct LearnedScale : torch::autograd::Function<LearnedScale> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &scale = saved[1];
-    const auto dy = readable(upstream[0]) ? upstream[0] : upstream[0].contiguous();
+    const auto dy = readable_heads(upstream[0], /*heads=*/1);
     const auto dx = at::empty_like(x), dscale = at::empty_like(scale);
     const auto rows = rows_of(x, scale);
     const auto partials = at::empty({cuda::learned_scale_blocks(rows)}, scale.options());

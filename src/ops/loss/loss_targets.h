@@ -7,8 +7,8 @@ namespace tg {
 
 // Weighted targets of one softmax. The loss of row n, with log p = log_softmax(s), is
 //   loss_n = −Σ_k weights[n, k]·log p[ids[n, k]]
-// and its gradient mass[n]·p − Σ_k weights[n, k]·onehot(ids[n, k]): that of the loss where mass is
-// the sum of the weights.
+// and dloss_n/ds = mass[n]·p − Σ_k weights[n, k]·onehot(ids[n, k]). A mass other than the sum of
+// the weights gives another gradient than the loss has.
 struct LossTargets {
   LossTargets(const at::Tensor& ids_n) : ids(ids_n) {}  // one target of weight 1
   // ids [N, K] int64, of which the first of a row is a token; weights [N, K] and mass [N] fp32.

@@ -189,8 +189,7 @@ bool supported(const Tensors& in) {
   const auto fp32 = [&](std::size_t i) {
     return !in[i].defined() || in[i].scalar_type() == at::kFloat;
   };
-  return choose_residual_norm(x) == Kernel::cuda && data(kBranch) && data(kSkip) && data(kX0) &&
-         fp32(kSkipWeight) && fp32(kMix);
+  return data(kBranch) && data(kSkip) && data(kX0) && fp32(kSkipWeight) && fp32(kMix);
 }
 
 ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_scaling,

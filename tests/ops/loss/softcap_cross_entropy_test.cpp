@@ -156,7 +156,7 @@ TEST(SoftcapCrossEntropy, ColumnsBeyondTheVocabularyCountNowhere) {
   }
 }
 
-// Gradients are those of mass·logsumexp − Σ_k weight_k·s_k, by autograd.
+// Autograd differentiates mass·logsumexp − Σ_k weight_k·s_k, which has the gradient.
 TEST(SoftcapCrossEntropy, WeightsSeveralTargetsOfOneSoftmax) {
   const Softcap softcap(11.5, 5, 15);
   const auto logits = test::normal({6, 13}, 21) * 20;

@@ -43,9 +43,9 @@ at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bth
   if (gate.defined() && !(by_kernels && head_gate_kernels_support(gate, y_bthd)))
     return gated_heads(exclusive_attention(y_bthd, v_bthd), gate);
   if (by_kernels)
-    return FusedExclusiveAttention::apply(
-        readable_heads(y_bthd), optional_tensor(v_bthd.defined() ? readable_heads(v_bthd) : v_bthd),
-        optional_tensor(gate.weight), gate);
+    return FusedExclusiveAttention::apply(readable_heads(y_bthd),
+                                          optional_tensor(readable_heads(v_bthd)),
+                                          optional_tensor(gate.weight), gate);
   const auto kv_heads = v_bthd.size(2);
   // Broadcasts v [B, T, KV, 1, hd] over y [B, T, KV, heads of the group, hd].
   const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});

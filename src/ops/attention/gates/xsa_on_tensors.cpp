@@ -55,9 +55,6 @@ namespace {
 cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
   return exclusive_shape(y, v.defined() ? v : y);
 }
-cuda::HeadVectors vectors_or_null(const at::Tensor& v) {
-  return v.defined() ? head_vectors(v) : cuda::HeadVectors{};
-}
 
 }  // namespace
 
@@ -65,7 +62,7 @@ at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const Hea
   const auto rows = token_rows(gate);
   auto out = at::empty(y.sizes(), y.options());
   cuda::exclusive_attention_forward(
-      shape_of(y, v), {.y = head_vectors(y), .v = vectors_or_null(v), .gate = pointers(gate, rows)},
+      shape_of(y, v), {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
       mutable_data(out), dtype_of(y), current_stream(y));
   return out;
 }
@@ -88,7 +85,7 @@ ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
     partials = fp32({cuda::gated_exclusive_backward_blocks(shape), gate.weight.numel()});
   }
   cuda::exclusive_attention_backward(
-      shape, {.y = head_vectors(y), .v = vectors_or_null(v), .gate = pointers(gate, rows)},
+      shape, {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
       head_vectors(d_out),
       {.y = mutable_data(d.dy),
        .v = mutable_data(d.dv),
