@@ -83,8 +83,8 @@ struct OptimConfig {
     line("muon_wd", s.muon_wd, at_least(0), role::fixed,
          "weight decay of the blocks' matrices (Muon)");
     line("cautious_wd", s.cautious_wd, anything, role::fixed.only(RecipeChoice::speedrun_43),
-         "Muon's weight decay is scaled by the squared learning rate, and left out where the "
-         "update grows the weight");
+         "weight decay of Muon and Adam is scaled by the squared learning rate, and left out where "
+         "the update grows the weight");
     line("adam_wd", s.adam_wd, at_least(0), role::fixed,
          "weight decay of embeddings, scalars and projections (AdamW)");
     line("embed_wd", s.embed_wd, at_least(0), role::fixed.only(RecipeChoice::last_record),

@@ -24,9 +24,10 @@ bool contains(const std::string& name, const std::string& pattern) {
 
 }  // namespace
 
-bool Update::differs_only_in_rate(const Update& other) const {
+bool Update::differs_only_in_multipliers(const Update& other) const {
   auto rescaled = *this;
   rescaled.lr_multiplier = other.lr_multiplier;
+  rescaled.wd_multiplier = other.wd_multiplier;
   return rescaled == other;
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,19 +19,27 @@ namespace tg {
 // Update rule of a parameter. A step applies rules in ascending order of value.
 enum class UpdateRule { none, adamw, adam, muon };
 
+// Decay of the first and second moments.
+struct AdamBetas {
+  double beta1, beta2;
+  bool operator==(const AdamBetas&) const = default;
+};
+
 // How a parameter is updated: the rule and its settings.
 struct Update {
   UpdateRule rule = UpdateRule::none;
   double OptimConfig::*lr = nullptr;                     // the base rate
   double (*weight_decay)(const OptimConfig&) = nullptr;  // decoupled; null: never decayed
   double lr_multiplier = 1;                              // multiplies `lr`
+  double wd_multiplier = 1;                              // multiplies `weight_decay`
+  std::optional<AdamBetas> betas{};                      // nullopt: BETA1 and BETA2
   // Steps between updates; gradients accumulate in between. Null: 1.
   std::int64_t OptimConfig::*every = nullptr;
 
   // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
-  // Returns whether the updates differ at most in lr_multiplier.
-  bool differs_only_in_rate(const Update& other) const;
+  // Returns whether the updates differ at most in multipliers.
+  bool differs_only_in_multipliers(const Update& other) const;
   bool operator==(const Update&) const = default;
 
   // Updates by AdamW, except muon.

@@ -4,6 +4,20 @@
 
 namespace tg {
 
+namespace {
+
+// u ← u + decay·p where u·p > 0, in u's dtype; `decay` [].
+void add_cautious_decay(const std::vector<at::Tensor>& updates,
+                        const std::vector<at::Tensor>& parameters, const at::Tensor& decay) {
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const auto& u = updates[i];
+    const auto p = parameters[i].to(u.scalar_type());
+    u.add_(at::where(u * p > 0, p * decay, 0.0));
+  }
+}
+
+}  // namespace
+
 Adam::Adam(ParameterRows rows, const AdamOptions& options, Communicator& communicator)
     : ElementOptimizer(std::move(rows), options, communicator, norm_dtype) {}
 
@@ -28,7 +42,13 @@ void Adam::update(const StepScalars& scalars, const Shards& shards) {
   at::_foreach_add_(roots, options_.epsilon);
   const auto updates = at::_foreach_div(shards.exp_avgs, roots);
   at::_foreach_mul_(updates, rates);
-  if (options_.weight_decay > 0) at::_foreach_mul_(shards.values, 1 - lr * options_.weight_decay);
+  if (options_.weight_decay > 0) {
+    if (options_.cautious) {
+      add_cautious_decay(updates, shards.values, lr.square() * options_.weight_decay);
+    } else {
+      at::_foreach_mul_(shards.values, 1 - lr * options_.weight_decay);
+    }
+  }
   at::_foreach_sub_(shards.values, updates);
 }
 

@@ -63,8 +63,9 @@ Pending MatrixOptimizer::gather(std::size_t bank, const at::Tensor& mine) {
 void MatrixOptimizer::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
   const auto& bank = banks_[i];
   const auto step = options_.cautious ? cautiously_decayed_step : decayed_step;
-  step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay,
-       rows_[i]->update.lr_multiplier);
+  const auto& update = rows_[i]->update;
+  step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay * update.wd_multiplier,
+       update.lr_multiplier);
 }
 
 }  // namespace tg

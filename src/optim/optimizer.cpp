@@ -15,11 +15,12 @@ namespace tg {
 
 namespace {
 
-// Muon multiplies each row's learning rate by its own lr_multiplier, so that rows of all
+// Muon multiplies each row's learning rate and decay by its own multipliers, so that rows of all
 // multipliers are in one group, whose gathers and iterations overlap.
 bool updated_together(const Parameter& a, const Parameter& b) {
   if (a.value.scalar_type() != b.value.scalar_type()) return false;
-  return a.update.by_matrix() ? a.update.differs_only_in_rate(b.update) : a.update == b.update;
+  return a.update.by_matrix() ? a.update.differs_only_in_multipliers(b.update)
+                              : a.update == b.update;
 }
 
 // The parameter groups; groups, and the rows of each, are in the table's order.
@@ -54,8 +55,13 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
   const auto& update = rows.front()->update;
   const double lr = config.*update.lr;
   const double weight_decay = update.weight_decay == nullptr ? 0.0 : update.weight_decay(config);
-  const AdamOptions adam_options{lr * update.lr_multiplier, weight_decay, config.beta1,
-                                 config.beta2, config.adam_eps};
+  const auto betas = update.betas.value_or(AdamBetas{config.beta1, config.beta2});
+  const AdamOptions adam_options{.lr = lr * update.lr_multiplier,
+                                 .weight_decay = weight_decay * update.wd_multiplier,
+                                 .beta1 = betas.beta1,
+                                 .beta2 = betas.beta2,
+                                 .epsilon = config.adam_eps,
+                                 .cautious = config.cautious_wd};
   switch (update.rule) {
     case UpdateRule::adamw:
       return std::make_unique<AdamW>(rows, adam_options, communicator);

@@ -105,7 +105,7 @@ std::ptrdiff_t number_of(const Update& update) {
   if (update == Update::tied_embedding) return number_of(Update::embedding);
   const Update all[] = {Update::muon, Update::embedding, Update::scalar, Update::head,
                         Update::none};
-  const auto is_it = [&](const Update& other) { return update.differs_only_in_rate(other); };
+  const auto is_it = [&](const Update& other) { return update.differs_only_in_multipliers(other); };
   return std::ranges::find_if(all, is_it) - all;
 }
 

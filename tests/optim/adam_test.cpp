@@ -2,7 +2,7 @@
 
 #include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
-#include "tests/optim/record_43.h"
+#include "tests/optim/records.h"
 
 namespace tg {
 namespace {
@@ -48,6 +48,55 @@ TEST(Adam, GivesTheReferenceValues) {
   }
 }
 
+TEST(Adam, GivesTheReferenceValuesWithCautiousDecay) {
+  const auto reference = test::record_89();
+  const auto value_of = [&](const char* what, int step) {
+    return reference.at("adam." + std::string(what) + std::to_string(step));
+  };
+  const auto parameter = value_of("p", 0).clone().set_requires_grad(true);
+  AdamAlone adam({{"w", parameter}}, {.lr = 0.008 * 75,
+                                      .weight_decay = 0.005 * 5,
+                                      .beta1 = 0.75,
+                                      .beta2 = 0.95,
+                                      .epsilon = 1e-10,
+                                      .cautious = true});
+  for (int step = 1; step <= 3; ++step) {
+    adam.step(test::scalars(1.52), {value_of("g", step)});
+    // fp32, of steps of up to 0.9.
+    EXPECT_TRUE(test::is_close(parameter, value_of("p", step), 0, 1e-6)) << "step " << step;
+  }
+}
+
+// A zero gradient has no update and so no decay, unlike Muon's cautious decay.
+TEST(Adam, DecaysBySquaredRatesWhereItIsCautiousAndTheUpdateShrinksTheWeight) {
+  for (const auto dtype : {at::kDouble, at::kBFloat16}) {
+    auto options = kOptions;
+    options.cautious = true;
+    const auto parameter = test::leaf({4, 6}, 11, dtype);
+    AdamAlone adam({{"w", parameter}}, options);
+    auto p = parameter.detach().to(at::kDouble).clone(), m = at::zeros_like(p),
+         v = at::zeros_like(p);
+    for (int t = 1; t <= 4; ++t) {
+      const double lr = options.lr * 0.5;
+      auto g = test::normal({4, 6}, 30 + static_cast<std::uint64_t>(t), dtype);
+      g.select(0, 0).zero_();
+      adam.step(test::scalars(0.5), {g});
+      g = g.to(at::kDouble);
+      m = options.beta1 * m + (1 - options.beta1) * g;
+      v = options.beta2 * v + (1 - options.beta2) * g * g;
+      const double correction =
+          std::sqrt(1 - std::pow(options.beta2, t)) / (1 - std::pow(options.beta1, t));
+      auto u = lr * correction * m / (v.sqrt() + options.epsilon);
+      u = u + at::where(u * p > 0, lr * lr * options.weight_decay * p, 0.0);
+      p = (p - u).to(dtype).to(at::kDouble);
+      // The moments of bf16 weights are fp32, and a result near a midpoint may round to either
+      // side.
+      const double tolerance = dtype == at::kDouble ? 1e-13 : 1.0 / 128;
+      EXPECT_TRUE(test::is_close(parameter, p, tolerance, 1e-13)) << dtype << " step " << t;
+    }
+  }
+}
+
 // ε is as large as the gradient: divided by the bias correction it would give other numbers.
 TEST(Adam, AddsEpsilonToTheRootAsItIs) {
   auto options = kOptions;
@@ -80,10 +129,13 @@ TEST(Adam, HalfPrecisionWeightsKeepFullState) {
 }
 
 TEST(Adam, ASkippedStepLeavesEveryBit) {
-  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+  for (const auto& [dtype, cautious] :
+       {std::pair{at::kFloat, false}, {at::kBFloat16, false}, {at::kBFloat16, true}}) {
     const auto parameter = test::leaf({3, 4}, 4, dtype);
-    AdamAlone adam({{"w", parameter}});
-    const auto expect_skipped = [&] {
+    auto options = kOptions;
+    options.cautious = cautious;
+    AdamAlone adam({{"w", parameter}}, options);
+    const auto expect_skipped = [&, dtype = dtype] {
       const auto value = parameter.detach().clone();
       const auto state = test::clones(adam.state());
       for (const double bad : {std::nan(""), HUGE_VAL, 1.0}) {

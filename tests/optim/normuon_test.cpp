@@ -3,7 +3,7 @@
 #include "optim/muon.h"
 #include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
-#include "tests/optim/record_43.h"
+#include "tests/optim/records.h"
 
 namespace tg {
 namespace {

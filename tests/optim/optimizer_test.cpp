@@ -4,6 +4,7 @@
 
 #include "model/init.h"
 #include "ops/optim/orthogonalize.h"
+#include "optim/adam.h"
 #include "optim/shard.h"
 #include "tests/model/spec.h"
 #include "tests/optim/helpers.h"
@@ -84,7 +85,7 @@ using Numbers = std::vector<std::pair<Update, double>>;
 
 double number_of(const Update& update, const Numbers& numbers) {
   for (const auto& [known, number] : numbers) {
-    if (update.differs_only_in_rate(known)) return number;
+    if (update.differs_only_in_multipliers(known)) return number;
   }
   ADD_FAILURE() << "an update that the test does not know";
   return 0;
@@ -138,6 +139,55 @@ TEST(Optimizer, EmbeddingsDecayByAdamWdOrTheirOwn) {
       EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second * number_of(row.update, kept),
                                  1e-6, 0))
           << row.name;
+    }
+  }
+}
+
+TEST(Optimizer, ARowHasItsOwnBetasAndMultipliers) {
+  auto optim = distinct_rates();
+  optim.beta1 = 0.65;
+  optim.adam_wd = 0.5;
+  optim.adam_eps = 1e-10;
+  const Update plain{
+      .rule = UpdateRule::adam, .lr = &OptimConfig::scalar_lr, .weight_decay = adam_wd};
+  auto own = plain;
+  own.betas = {.beta1 = 0.75, .beta2 = 0.99};
+  own.lr_multiplier = 0.25;
+  own.wd_multiplier = 3;
+  for (const bool cautious : {false, true}) {
+    optim.cautious_wd = cautious;
+    ParameterTable table;
+    table.add({.name = "plain", .value = test::normal({4, 8}, 1), .update = plain});
+    table.add({.name = "own", .value = test::normal({4, 8}, 2), .update = own});
+    Communicator alone;
+    Optimizer optimizer(table, optim, {}, alone);
+    std::vector<std::unique_ptr<Adam>> expected;
+    std::vector<ParameterTable> copies(2);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const auto& row = table.rows()[i];
+      copies[i].add({.name = row.name, .value = row.value.detach().clone(), .update = row.update});
+      expected.push_back(std::make_unique<Adam>(test::rows_of(copies[i]),
+                                                AdamOptions{.lr = i == 0 ? 0.125 : 0.125 * 0.25,
+                                                            .weight_decay = i == 0 ? 0.5 : 1.5,
+                                                            .beta1 = i == 0 ? 0.65 : 0.75,
+                                                            .beta2 = i == 0 ? 0.95 : 0.99,
+                                                            .epsilon = 1e-10,
+                                                            .cautious = cautious},
+                                                alone));
+    }
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        const auto gradient = test::normal({4, 8}, 10 * step + i);
+        test::set_gradient(table.rows()[i].value, gradient);
+        expected[i]->step(test::scalars(0.5), {gradient}, /*clip=*/{});
+      }
+      optimizer.reduce(at::zeros({1}, at::kFloat), /*max_norm=*/0);
+      optimizer.clip(0);
+      optimizer.step(test::scalars(0.5));
+      for (std::size_t i = 0; i < copies.size(); ++i)
+        EXPECT_TRUE(
+            test::is_same(table.rows()[i].value.detach(), copies[i].rows()[0].value.detach()))
+            << table.rows()[i].name << " step " << step;
     }
   }
 }
