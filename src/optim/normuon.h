@@ -21,10 +21,6 @@ class NorMuon final : public MatrixOptimizer {
   }
   at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
                        const Momentum& momentum) override;
-  // Updates b and returns g + μ·(b − g).
-  at::Tensor lookahead(std::size_t bank, const at::Tensor& gradient, const Momentum& momentum);
-  // Updates q and returns u for X.
-  at::Tensor normalized(std::size_t bank, const at::Tensor& x, const at::Tensor& skip);
 
   const double beta2_;
   std::vector<at::Tensor> momentum_, second_momentum_;  // of this rank's matrices

@@ -12,6 +12,11 @@ namespace tg {
 at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
                              const at::Tensor& c, const at::Tensor& skip);
 
+// Momentum as an average, as in NorMuon: b ← b + (1 − μ)·(c·g − b) in place, then returns c·g +
+// μ·(b − c·g) with the new b, in `dtype`. Skips as above. Computed in b's dtype.
+at::Tensor averaged_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
+                             const at::Tensor& c, const at::Tensor& skip, at::ScalarType dtype);
+
 // Updates in place: p ← p·(1 − rate·decay) − rate·scale·u. u has p's shape, any dtype and layout.
 void decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate, double decay,
                   double scale);

@@ -1,13 +1,25 @@
 // Never called: see ops/built.h.
 #include "ops/built.h"
-#include "ops/optim/muon_update_kernel.h"
+#include "ops/optim/optim_kernels.h"
 
 namespace tg::cuda {
 
-void nesterov_momentum(const NesterovMomentum&, Dtype, Dtype, Stream) {
+void nesterov_momentum(const MuonMomentum&, Dtype, Dtype, Stream) {
   not_built();
 }
-void decayed_step(float*, const void*, std::int64_t, const float*, float, float, Dtype, Stream) {
+void averaged_momentum(const MuonMomentum&, Dtype, Dtype, Stream) {
+  not_built();
+}
+void decayed_step(const MuonStep&, Dtype, Stream) {
+  not_built();
+}
+std::int64_t second_moment_parts(const SecondMoments&) {
+  not_built();
+}
+void normalize_variance(const SecondMoments&, float*, float*, void*, Dtype, Stream) {
+  not_built();
+}
+void adam_update(const AdamUpdate&, Dtype, Dtype, Stream) {
   not_built();
 }
 

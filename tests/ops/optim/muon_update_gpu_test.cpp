@@ -45,16 +45,41 @@ TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
   }
 }
 
+TEST_F(MuonUpdateGpu, AnAverageOfGradientsMatchesTheReference) {
+  for (const auto g_dtype : {at::kFloat, at::kBFloat16}) {
+    for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+      for (const auto count : kCounts) {
+        for (const bool skip : {false, true}) {
+          at::manual_seed(count);
+          const auto b = at::randn({count}, at::kFloat).to(test::kGpu);
+          const auto g = at::randn({count}, at::kFloat).to(test::kGpu, g_dtype);
+          const auto exact_b = b.to(at::kDouble);
+          const auto flag = at::full({}, skip, at::TensorOptions(test::kGpu).dtype(at::kBool));
+          const auto exact = averaged_momentum(exact_b, g.to(at::kDouble), scalar(0.9), scalar(0.3),
+                                               flag, at::kDouble);
+          const auto ahead = averaged_momentum(b, g, scalar(0.9), scalar(0.3), flag, dtype);
+          EXPECT_EQ(ahead.scalar_type(), dtype);
+          EXPECT_TRUE(test::is_close(b.cpu(), exact_b.cpu(), 3e-7, 3e-7)) << count << skip;
+          const double rounding = dtype == at::kFloat ? 5e-7 : 1.0 / 256;
+          EXPECT_TRUE(test::is_close(ahead.cpu(), exact.cpu(), rounding, 5e-7)) << count << skip;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MuonUpdateGpu, StepsMatchTheReference) {
-  for (const auto u_dtype : {at::kFloat, at::kBFloat16}) {
-    for (const auto count : kCounts) {
-      at::manual_seed(count);
-      const auto p = at::randn({count}, at::kFloat).to(test::kGpu);
-      const auto u = at::randn({count}, at::kFloat).to(test::kGpu, u_dtype);
-      const auto exact = p.to(at::kDouble);
-      decayed_step(exact, u.to(at::kDouble), scalar(0.025), 0.04, 1.7);
-      decayed_step(p, u, scalar(0.025), 0.04, 1.7);
-      EXPECT_TRUE(test::is_close(p.cpu(), exact.cpu(), 2e-7, 1e-8)) << count;
+  for (const auto step : {decayed_step, cautiously_decayed_step}) {
+    for (const auto u_dtype : {at::kFloat, at::kBFloat16}) {
+      for (const auto count : kCounts) {
+        at::manual_seed(count);
+        const auto p = at::randn({count}, at::kFloat).to(test::kGpu);
+        const auto u = at::randn({count}, at::kFloat).to(test::kGpu, u_dtype);
+        const auto exact = p.to(at::kDouble);
+        step(exact, u.to(at::kDouble), scalar(0.025), 1.2, 1.7);
+        step(p, u, scalar(0.025), 1.2, 1.7);
+        EXPECT_TRUE(test::is_close(p.cpu(), exact.cpu(), 2e-7, 1e-8)) << count;
+      }
     }
   }
 }

@@ -19,6 +19,15 @@ TEST(MuonUpdate, MomentumLooksOneStepAhead) {
   EXPECT_TRUE(test::is_close(ahead, 0.75 * expected_b + 0.5 * g, 1e-15, 1e-15));
 }
 
+TEST(MuonUpdate, AnAverageOfGradientsLooksOneStepAhead) {
+  const auto b = test::normal({3, 5}, 1), g = test::normal({3, 5}, 2);
+  const auto expected_b = 0.75 * b + 0.25 * 0.5 * g;
+  const auto ahead =
+      averaged_momentum(b, g, scalar(0.75), scalar(0.5), at::full({}, false), at::kDouble);
+  EXPECT_TRUE(test::is_close(b, expected_b, 1e-15, 1e-15));
+  EXPECT_TRUE(test::is_close(ahead, 0.75 * expected_b + 0.25 * 0.5 * g, 1e-15, 1e-15));
+}
+
 TEST(MuonUpdate, ASkippedGradientIsNotEvenRead) {
   const auto b = test::normal({3, 5}, 1, at::kBFloat16);
   const auto before = b.clone();

@@ -1,0 +1,55 @@
+#include "ops/optim/normuon_update.h"
+
+#include "ops/kernels.h"
+#include "ops/optim/optim_kernels.h"
+
+namespace tg {
+
+namespace {
+
+constexpr double kLeast = 1e-10;
+
+at::Tensor norms(const at::Tensor& matrices) {
+  return matrices.norm(2, {-2, -1}, /*keepdim=*/true);
+}
+
+bool supported(const at::Tensor& x, const at::Tensor& q) {
+  return use_kernels(x) && q.scalar_type() == at::kFloat && q.is_contiguous() && x.dim() == 3 &&
+         x.size(2) % 8 == 0;
+}
+
+}  // namespace
+
+std::int64_t variance_dim(const at::Tensor& matrices) {
+  return matrices.size(-2) > matrices.size(-1) ? -1 : -2;
+}
+
+at::Tensor normalized_variance(const at::Tensor& x, const at::Tensor& q, double beta2,
+                               const at::Tensor& skip) {
+  if (supported(x, q)) {
+    const auto iterated = aligned_contiguous(x);
+    const bool of_rows = variance_dim(x) == -1;
+    const cuda::SecondMoments args{.x = const_data(iterated),
+                                   .matrices = x.size(0),
+                                   .rows = x.size(1),
+                                   .columns = x.size(2),
+                                   .of_rows = of_rows,
+                                   .kept = x.size(of_rows ? 1 : 2),
+                                   .q = mutable_fp32_data(q),
+                                   .beta2 = beta2,
+                                   .skip = skip.const_data_ptr<bool>()};
+    const auto out = at::empty_like(iterated), scales = at::empty_like(q);
+    const auto partials =
+        at::empty({x.size(0), cuda::second_moment_parts(args), args.kept}, q.options());
+    cuda::normalize_variance(args, mutable_fp32_data(partials), mutable_fp32_data(scales),
+                             mutable_data(out), dtype_of(x), current_stream(x));
+    return out;
+  }
+  const auto wide = x.to(q.scalar_type());
+  const auto mean = wide.square().mean({variance_dim(x)}, /*keepdim=*/true);
+  q.lerp_(at::where(skip, q, mean), 1 - beta2);
+  const auto y = wide * q.clamp_min(kLeast).rsqrt();
+  return (y * (norms(wide) / norms(y).clamp_min(kLeast))).to(x.scalar_type());
+}
+
+}  // namespace tg
