@@ -28,6 +28,7 @@ bool Update::differs_only_in_multipliers(const Update& other) const {
   auto rescaled = *this;
   rescaled.lr_multiplier = other.lr_multiplier;
   rescaled.wd_multiplier = other.wd_multiplier;
+  rescaled.parts = other.parts;
   return rescaled == other;
 }
 

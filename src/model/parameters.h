@@ -25,6 +25,12 @@ struct AdamBetas {
   bool operator==(const AdamBetas&) const = default;
 };
 
+// Multipliers of a part of a bank, in addition to the bank's own.
+struct PartMultipliers {
+  double lr = 1, wd = 1;
+  bool operator==(const PartMultipliers&) const = default;
+};
+
 // How a parameter is updated: the rule and its settings.
 struct Update {
   UpdateRule rule = UpdateRule::none;
@@ -35,6 +41,11 @@ struct Update {
   std::optional<AdamBetas> betas{};                      // nullopt: BETA1 and BETA2
   // Steps between updates; gradients accumulate in between. Null: 1.
   std::int64_t OptimConfig::*every = nullptr;
+  // Of a bank updated by matrix: k equal parts of its matrices, in order. Empty: one.
+  std::vector<PartMultipliers> parts{};
+  // NorMuon's second moments of square matrices: one per row, as of tall ones; false: one per
+  // column, as of wide ones.
+  bool square_moments_by_row = false;
 
   // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }

@@ -1,5 +1,7 @@
 #include "optim/matrix_optimizer.h"
 
+#include <cassert>
+
 #include "ops/optim/muon_update.h"
 #include "ops/pad.h"
 
@@ -64,8 +66,15 @@ void MatrixOptimizer::apply(std::size_t i, const at::Tensor& updates, const at::
   const auto& bank = banks_[i];
   const auto step = options_.cautious ? cautiously_decayed_step : decayed_step;
   const auto& update = rows_[i]->update;
-  step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay * update.wd_multiplier,
-       update.lr_multiplier);
+  const auto parts = update.parts.empty() ? std::vector<PartMultipliers>(1) : update.parts;
+  const auto matrices = bank.size(0) / std::ssize(parts);
+  assert(matrices * std::ssize(parts) == bank.size(0));
+  std::int64_t first = 0;
+  for (const auto& [lr, wd] : parts) {
+    step(bank.narrow(0, first, matrices), updates.narrow(0, first, matrices), rate,
+         options_.weight_decay * update.wd_multiplier * wd, update.lr_multiplier * lr);
+    first += matrices;
+  }
 }
 
 }  // namespace tg

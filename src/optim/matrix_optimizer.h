@@ -6,7 +6,7 @@ namespace tg {
 
 struct MuonOptions {
   double lr;                       // base rate ℓ, times StepScalars::lr_scale
-  double weight_decay;             // decoupled, times the row's wd_multiplier
+  double weight_decay;             // decoupled
   bool cautious = false;           // cautiously_decayed_step() instead of decayed_step()
   std::vector<QuinticStep> steps;  // of orthogonalize()
   bool normalize_rows = false;     // of orthogonalize()
@@ -16,7 +16,8 @@ struct MuonOptions {
 // A rule for banks of matrices [n, rows, columns], sharded by matrix over the ranks (Parallel Muon,
 // as in the record of 2026-03-23). With the updates u:
 //   p ← p·(1 − ℓ·weight_decay·wd_multiplier) − ℓ·lr_multiplier·u
-// Gradients are in options.dtype.
+// with the row's multipliers, each times that of the matrix's part (Update::parts). Gradients are
+// in options.dtype.
 class MatrixOptimizer : public GroupOptimizer {
  public:
   // Overlaps the all-gather of one bank's updates with the computation of the next bank's; returns

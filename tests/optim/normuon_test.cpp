@@ -95,6 +95,31 @@ TEST(NorMuon, GivesTheReferenceValuesOfEveryShapeInItsTransposeToo) {
   }
 }
 
+// Q and K in pairs of heads are wide, V and O square, the MLP's matrices tall.
+TEST(NorMuon, GivesTheReferenceValuesWithTheMomentsOfSquareMatricesByRow) {
+  const auto reference = test::record_89();
+  for (const std::string name : {"qk", "vo", "mlp"}) {
+    const auto value_of = [&](const char* what) {
+      return reference.at("normuon." + name + "." + what);
+    };
+    auto update = Update::muon;
+    update.lr_multiplier = 2;
+    update.square_moments_by_row = true;
+    auto options = options_of(true);
+    options.lr = 0.023;
+    const auto bank = value_of("p0").clone().set_requires_grad(true);
+    Alone<NorMuon> rule(test::table_of({{"bank", bank}}, update), options, /*beta2=*/0.9);
+    rule.step(test::scalars(1, 0.85), {value_of("g1")});
+    // fp32, amplified by the iteration where a singular value is small, times the rate.
+    EXPECT_TRUE(test::is_close(bank, value_of("p1"), 0, 3e-6)) << name;
+    rule.step(test::scalars(0.02 / 0.023, 0.9), {value_of("g2")});
+    EXPECT_TRUE(test::is_close(bank, value_of("p2"), 0, 3e-6)) << name;
+    EXPECT_TRUE(test::is_close(test::chunks_of(rule.state(), "second_momentum.bank"),
+                               value_of("q2"), 1e-4, 0))
+        << name;
+  }
+}
+
 TEST(NorMuon, FollowsItsFormulaWithEitherDecay) {
   for (const bool cautious : {false, true}) {
     for (const auto& shape : {std::vector<std::int64_t>{3, 8, 8}, {2, 20, 6}, {2, 6, 20}}) {
@@ -189,6 +214,52 @@ TEST(Muon, DecaysCautiouslyWhereItIsTold) {
     matrix.step(update, kRate * 0.5, 1.5, /*cautious=*/true);
     // The rate is an fp32 number, 2^-24 relative.
     EXPECT_TRUE(test::is_close(bank[0], matrix.p, 0, 1e-8)) << step;
+  }
+}
+
+// Three kinds of two matrices each, beside a bank of each kind.
+TEST(NorMuon, PartsOfABankHaveTheirOwnMultipliers) {
+  auto update = Update::muon;
+  update.lr_multiplier = 1.5;
+  update.wd_multiplier = 0.5;
+  update.parts = {{.lr = 2}, {}, {.lr = 4, .wd = 3}};
+  const auto gradient = [](std::uint64_t step) {
+    return test::normal({6, 5, 9}, 40 + step, at::kFloat);
+  };
+  for (const bool cautious : {false, true}) {
+    for (const int world : {1, 4}) {
+      test::as_ranks(world, [&](Communicator& communicator) {
+        const auto whole = test::leaf({6, 5, 9}, 8);
+        const auto table = test::table_of({{"bank", whole}}, update);
+        ParameterTable banks;
+        for (std::int64_t part = 0; part < 3; ++part) {
+          auto of_part = update;
+          of_part.parts = {};
+          of_part.lr_multiplier *= update.parts[static_cast<std::size_t>(part)].lr;
+          of_part.wd_multiplier *= update.parts[static_cast<std::size_t>(part)].wd;
+          banks.add({.name = std::to_string(part),
+                     .value = whole.detach().narrow(0, 2 * part, 2).clone(),
+                     .update = of_part});
+        }
+        NorMuon rule(test::rows_of(table), options_of(cautious), kBeta2, communicator);
+        NorMuon apart(test::rows_of(banks), options_of(cautious), kBeta2, communicator);
+        for (std::uint64_t step = 0; step < 2; ++step) {
+          const auto mine = [&](std::int64_t first, std::int64_t n) {
+            const auto range = chunks_of_rank(n, communicator);
+            return gradient(step).narrow(0, first + range.first, range.count);
+          };
+          const auto clip = at::ones({}, at::kFloat);
+          rule.step(test::scalars(1, 0.9), {mine(0, 6)}, clip);
+          apart.step(test::scalars(1, 0.9), {mine(0, 2), mine(2, 2), mine(4, 2)}, clip);
+        }
+        for (std::int64_t part = 0; part < 3; ++part) {
+          // The batched GEMMs may add in another order.
+          EXPECT_TRUE(test::is_close(whole.detach().narrow(0, 2 * part, 2),
+                                     banks[std::to_string(part)], 0, 1e-6))
+              << "part " << part << " of a bank on " << world << " ranks";
+        }
+      });
+    }
   }
 }
 
