@@ -7,8 +7,8 @@
 # that fit in 40 GB, and the final loss. About ten minutes on one large GPU; without a GPU, or with --device cpu, a
 # tiny model runs the rungs that a CPU supports in one minute. --rungs selects rungs by name.
 #
-# DATA_PATH: shards for all rungs (data/datasets/fineweb10B if it exists, else synthetic:zipf). TEXT: a text file or
-# folder for the rungs that tokenize while training (data/quickstart/text if it exists, else the sources of Python's
+# DATA_PATH: shards for all rungs (data/datasets/fineweb10B_gpt2 if it exists, else synthetic:zipf). TEXT: a text file
+# or folder for the rungs that tokenize while training (data/quickstart/text if it exists, else the sources of Python's
 # library), with TOKENIZER as SentencePiece model (the quickstart's, else a new one is trained). Tables, picture, logs
 # and metrics go to $OUT (logs/ladder). Requires an existing build/ (or BUILD_DIR); PYTHON (python3) runs the report.
 set -uo pipefail
@@ -86,7 +86,7 @@ report() { "$python" tests/bench/ladder_report.py "$@"; }
 # steps of a run.
 base=(EMBED_LR=0.03 TIED_EMBED_LR=0.005 HEAD_LR=0.0002 MATRIX_LR=0.002 SCALAR_LR=0.002 TOKENIZER_PATH= DEVICE="$device")
 if [[ $device == cuda ]]; then
-  shards=data/datasets/fineweb10B
+  shards=data/datasets/fineweb10B_gpt2
   [[ -d $shards ]] || shards=synthetic:zipf
   # 60 sequences per micro-batch, eight micro-batches per step: 60 has many divisors, each a size that may fit.
   base+=(DATA_PATH="${DATA_PATH:-$shards}" VOCAB_SIZE=50257 TRAIN_SEQ_LEN=1024 TRAIN_BATCH_TOKENS=491520

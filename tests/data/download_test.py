@@ -5,13 +5,15 @@ import hashlib
 import http.server
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "data" / "download_fineweb.py"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = SOURCE / "data" / "download_fineweb.py"
 SHARDS = "/datasets/datasets/fineweb10B_sp1024/"
 FILES = {
     "/datasets/tokenizers/fineweb_1024_bpe.model": b"model" * 1000,
@@ -184,6 +186,13 @@ class Download(unittest.TestCase):
         own.write_bytes(b"my own shard")
         self.expect(65, "does not list it", self.run_script())
         self.assertEqual(own.read_bytes(), b"my own shard")
+
+    def test_presets_read_the_folders_that_it_fills(self):
+        there = set(re.findall(r'"(datasets/\w+)"', SCRIPT.read_text()))
+        self.assertIn("datasets/fineweb10B_gpt2", there)
+        for preset in sorted((SOURCE / "configs").glob("*.env")):
+            for folder in re.findall(r"^DATA_PATH=\./data/(datasets/fineweb\w*)$", preset.read_text(), re.M):
+                self.assertIn(folder, there, preset)
 
 
 if __name__ == "__main__":
