@@ -46,7 +46,8 @@ visible_gpus() {
   fi
 }
 
-missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
+# A release's build/train_gpt is a script, which finds its libraries itself.
+missing_libraries() { ldd "$build/train_gpt" 2>&1 | grep 'not found'; }
 
 # Lets a build from another machine (scripts/bundle.sh) find the LibTorch of this machine's Python.
 find_libtorch() {

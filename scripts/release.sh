@@ -53,8 +53,9 @@ make_tree() {
   if [[ -f $build/libtrain_gpt_parquet.so ]]; then cp "$build/libtrain_gpt_parquet.so" "$folder/build/libexec/"; fi
   rm -rf "$packed"
   cp -r configs docs "$folder/"
-  cp scripts/launch.sh scripts/common.sh scripts/wandb_import.py scripts/trackio_import.py scripts/run_curves.py "$folder/scripts/"
-  cp data/README.md data/download_fineweb.py "$folder/data/"
+  cp scripts/launch.sh scripts/common.sh scripts/gpu_common.sh scripts/reproduce_record.sh scripts/compare_record.py \
+    scripts/wandb_import.py scripts/trackio_import.py scripts/run_curves.py "$folder/scripts/"
+  cp -r data/README.md data/download_fineweb.py data/records "$folder/data/"
   cp README.md CHANGELOG.md LICENSE SECURITY.md "$folder/"
 }
 

@@ -30,6 +30,7 @@ refused() {
   message=$("$@" 2>&1) || status=$?
   [[ $status == "$expected" && $message == *"$words"* ]] || { echo "exited $status and said: $message" && exit 1; }
 }
+refused 2 "ITERATIONS=2 (the record: 2245)" "${run[@]}" scripts/reproduce_record.sh speedrun_43 --compare "$work/run"
 printf '#!/bin/sh\nexec %s -S "$@"\n' "$python" >"$work/python" # without site-packages
 chmod +x "$work/python"
 refused 69 "no LibTorch in $work/python (expected torch 2.11)" "${clean[@]}" "PYTHON=$work/python" build/train_gpt --version
