@@ -12,10 +12,12 @@ import tokenizers
 import tokenizer_json_test
 from harness import mpirun
 
-PIECES, WIDE_STEP = tokenizer_json_test.PIECES, 24
-WIDE_PIECES = (PIECES - 1) * WIDE_STEP + 1
+PIECES, WIDE_BEGIN = tokenizer_json_test.PIECES, 65000
+WIDE_PIECES = WIDE_BEGIN + PIECES
 RUN = dict(ARTIFACT="none", TTT_ENABLED=0, EVAL_STRIDE=0, TRAIN_BATCH_TOKENS=256, VAL_BATCH_SIZE=256, VAL_TOKENS=512,
            TRAIN_SEQ_LEN=32, ITERATIONS=3)
+# Small batches: a head of so many pieces takes a millisecond per token.
+WIDE_RUN = RUN | dict(TRAIN_BATCH_TOKENS=64, VAL_BATCH_SIZE=64, VAL_TOKENS=64, TRAIN_SEQ_LEN=8)
 TEXT = tokenizer_json_test.ODD.split("<|")[0]
 
 
@@ -42,7 +44,7 @@ class TokenizerKindsTest(tokenizer_json_test.JsonTokenizers):
         first = encode(self.documents[0])
         self.assertEqual(first, list(ids[1:1 + len(first)] if settings.get("DOCUMENT_START") != "none" else ids[:len(first)]))
 
-        out, lines = self.trained(name, **RUN, VOCAB_SIZE=pieces, TOKENIZER_PATH=path, DATA_PATH=shards, **settings)
+        out, lines = self.trained(name, **RUN | dict(VOCAB_SIZE=pieces, TOKENIZER_PATH=path, DATA_PATH=shards) | settings)
         self.assertIn(f"val_bpb:enabled tokenizer_kind=bpe tokenizer_path={path}", lines)
         if settings.get("DOCUMENT_START") != "none":
             self.assertRegex(self.prints("eval", "--init-from", out, "--audit"),
@@ -75,12 +77,12 @@ class TokenizerKindsTest(tokenizer_json_test.JsonTokenizers):
                          r"(?m)^audit differ:[1-9]\d* \(the sidecar counts the bytes of the text before NFC\)$")
 
     def wide(self):
-        """Returns a tokenizer whose ids are beyond 16 bits, and its file."""
+        """Returns a tokenizer most of whose ids are beyond 16 bits, and its file."""
         _, path = self.tokenizer("llama3")
         file = json.loads(path.read_text())
-        file["model"]["vocab"] = {piece: number * WIDE_STEP for piece, number in file["model"]["vocab"].items()}
+        file["model"]["vocab"] = {piece: WIDE_BEGIN + number for piece, number in file["model"]["vocab"].items()}
         for token in file["added_tokens"]:
-            token["id"] *= WIDE_STEP
+            token["id"] += WIDE_BEGIN
         wide = self.folder / "wide" / "tokenizer.json"
         wide.parent.mkdir(exist_ok=True)
         wide.write_text(json.dumps(file))
@@ -88,11 +90,11 @@ class TokenizerKindsTest(tokenizer_json_test.JsonTokenizers):
 
     def test_more_ids_than_16_bits_hold(self):
         tokenizer, path = self.wide()
-        self.check("wide", path, WIDE_PIECES, lambda text: tokenizer.encode(text).ids)
+        self.check("wide", path, WIDE_PIECES, lambda text: tokenizer.encode(text).ids, **WIDE_RUN)
         # Text that is tokenised during the run has the shards' ids, on two ranks as on one.
         text = self.folder / "text.jsonl"
         text.write_text("".join(json.dumps({"text": document}) + "\n" for document in self.documents[:400]))
-        run = RUN | dict(VOCAB_SIZE=WIDE_PIECES, TOKENIZER_PATH=path, DATA_PATH=text, GRAD_ACCUM_STEPS=None)
+        run = WIDE_RUN | dict(VOCAB_SIZE=WIDE_PIECES, TOKENIZER_PATH=path, DATA_PATH=text, GRAD_ACCUM_STEPS=None)
         found = [self.train(output=f"text{ranks}", through=mpirun(ranks) if ranks > 1 else (), **run) for ranks in (1, 2)]
         alone, shared = ([event["train_loss"] for event in events if event["event"] == "train"] for events in found)
         self.assertEqual(len(alone), 3)
@@ -105,7 +107,7 @@ class TokenizerKindsTest(tokenizer_json_test.JsonTokenizers):
         self.assertEqual(0, done.returncode, done.stderr)
         for order in ("stream", "strided", "documents", "aligned"):
             with self.subTest(order):
-                events = self.train(output=f"wide_{order}", **RUN, VOCAB_SIZE=WIDE_PIECES, TOKENIZER_PATH=path,
+                events = self.train(output=f"wide_{order}", **WIDE_RUN, VOCAB_SIZE=WIDE_PIECES, TOKENIZER_PATH=path,
                                     DATA_PATH=shards, LOADER_ORDER=order, GRAD_ACCUM_STEPS=2)
                 self.assertTrue(any("val_bpb" in event for event in events))
         self.fails(65, "token id out of range", "expected below vocab_size=60000", **RUN | dict(
