@@ -134,7 +134,7 @@ BENCHES = {
     "stages": Bench(("speedrun_43",), STAGES, rounds=1, steps=16, columns=(*FIRST, "tokens/s", "MFU", "W", *LAST),
                     settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192},
                     tiny={"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "ROPE_DIMS": 0, "BOS_ID": 500, "SEGMENT_LIMIT": 64,
-                          "EVAL_SEQ_LEN": 64, "GATE_WINDOW": 12}),
+                          "WINDOW_BLOCK": 8, "EVAL_SEQ_LEN": 64, "GATE_WINDOW": 12}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,
                     columns=("ms", "ratio", "tokens/s", "sequences", "peak MiB"),
                     settings={"VAL_BATCH_SIZE": 524288, "VAL_TOKENS": 524288}),

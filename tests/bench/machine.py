@@ -25,7 +25,7 @@ TRAIN_ONLY = {
 # Without a GPU: a model whose steps take milliseconds, to try the benchmarks themselves.
 TINY = {
     "DEVICE": "cpu", "COMPUTE_DTYPE": "fp32", "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2, "VOCAB_SIZE": 512,
-    "ROPE_DIMS": 4, "MLP_MULT": 2, "TRAIN_SEQ_LEN": 64, "EVAL_SEQ_LEN": 64, "TRAIN_BATCH_TOKENS": 1024,
+    "ROPE_DIMS": 4, "MLP_MULT": 2, "TRAIN_SEQ_LEN": 64, "EVAL_SEQ_LEN": 64, "TRAIN_BATCH_TOKENS": 512,
     "GRAD_ACCUM_STEPS": 2, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024,
 }
 
