@@ -73,7 +73,7 @@ at::Tensor Backbone::q_gain(const Pass& calls, at::Device device) const {
 at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const PassInputs& pass) const {
   const auto* cache = pass.cache;
   if (cache == nullptr || !cache->last_ids.defined())
-    return embed(inputs_bt, pass.documents ? pass.documents->ends : at::Tensor());
+    return embed(inputs_bt, pass.documents ? pass.documents->ends : at::Tensor(), pass.id_order);
   // The smear reads the previous token, whose bigram reads the one before.
   const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
   const auto begin = cache->last_ids.size(1), length = with_last.size(1);
@@ -84,10 +84,11 @@ at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const PassInputs& pass) 
     ends = at::full(with_last.sizes(), length, with_last.options().dtype(at::kInt));
     ends.narrow(1, 0, segment).fill_(segment);
   }
-  return embed(with_last, ends).narrow(1, begin, inputs_bt.size(1)).contiguous();
+  return embed(with_last, ends, /*id_order=*/{}).narrow(1, begin, inputs_bt.size(1)).contiguous();
 }
 
-at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const {
+at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt,
+                           std::shared_ptr<IdOrder> id_order) const {
   const auto& plan = plan_.embedding;
   at::Tensor bigram;
   if (plan.bigrams) {
@@ -111,13 +112,15 @@ at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& docume
                        .bos_id =
                            plan.smears_across_documents ? SmearGate::kNoBos : numerics_.bos_id},
        .table_gradient_vd = weights_.table_gradient(plan.tokens),
-       .document_ends_bt = document_ends_bt});
+       .document_ends_bt = document_ends_bt,
+       .id_order = std::move(id_order)});
 }
 
 NormedInput Backbone::final_states(const at::Tensor& inputs_bt, const Pass& calls, PassInputs pass,
                                    std::int64_t context) const {
   pass.rope = rope_rows(calls, inputs_bt, pass, context);
   pass.q_gain = q_gain(calls, inputs_bt.device());
+  pass.id_order = std::make_shared<IdOrder>();
   auto x0 = embed(inputs_bt, pass);
   // Adapters require gradients where nothing before them does: makes everything after x0 require
   // one, as in training.

@@ -39,7 +39,8 @@ class Backbone {
  private:
   // `document_ends` [B, T] int32: the end, in the row, of each token's document, which bounds what
   // smear and bigrams read; undefined: a row is one document.
-  at::Tensor embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const;
+  at::Tensor embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt,
+                   std::shared_ptr<IdOrder> id_order) const;
   // Embeds the inputs of a pass; the cache's last ids precede them.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
   // `context`: tokens that attention spans.

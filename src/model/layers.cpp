@@ -118,9 +118,10 @@ LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
           .mlp_input = feeds};
 }
 
-at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt) const {
+at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt,
+                                   const PassInputs& pass) const {
   if (!table) return {};
-  return embedding_lookup(table_[table], ids_bt, weights_.table_gradient(table))
+  return embedding_lookup(table_[table], ids_bt, weights_.table_gradient(table), pass.id_order)
       .to(numerics_.compute);
 }
 

@@ -88,7 +88,8 @@ class Layers {
                               const PassInputs& pass) const;
   // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
   // if the table is none.
-  at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt) const;
+  at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt,
+                             const PassInputs& pass) const;
   // The layer call's projection of the value embedding [B, T, KV·hd], or undefined.
   at::Tensor call_values(const LayerCall& call, const at::Tensor& embedded) const;
   // Options of the final norm, whose output the head reads.

@@ -12,6 +12,7 @@
 #include "model/plan.h"
 #include "ops/attention/documents.h"
 #include "ops/attention/projection/rope.h"
+#include "ops/embedding/embedding_lookup.h"
 #include "ops/gemm/normed_input.h"
 
 namespace tg {
@@ -26,7 +27,9 @@ using OperandObserver =
     std::function<void(Operand operand, std::int64_t block, const at::Tensor& rows)>;
 
 struct PassInputs {
-  RopeTable rope{};     // at the inputs' positions
+  RopeTable rope{};  // at the inputs' positions
+  // Of the ids; every table that is looked up with them gets its gradient in this order.
+  std::shared_ptr<IdOrder> id_order{};
   at::Tensor q_gain{};  // [heads] fp32, a constant of all layer calls; undefined: the blocks' own
   bool fp8 = false;     // run the GEMMs that support it in FP8
   // The scored positions, if not all: the last layer call's queries, attention output and MLP

@@ -101,7 +101,7 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
 
 NormedInput gpt_flow(const Layers& layers, const Pass& pass, const PassInputs& inputs,
                      const at::Tensor& ids_bt, const at::Tensor& x0_btd) {
-  const auto embedded = layers.value_embedding(layers.plan().value_embedding.table, ids_bt);
+  const auto embedded = layers.value_embedding(layers.plan().value_embedding.table, ids_bt, inputs);
   const auto values = [&](const LayerCall& call) { return layers.call_values(call, embedded); };
   auto out = run_layers(layers, pass, inputs, x0_btd, values, layer_flow);
   return final_norm(layers, std::move(out.stream), inputs);

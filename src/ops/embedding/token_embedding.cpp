@@ -23,8 +23,9 @@ at::ScalarType result_dtype(const TokenEmbedding& inputs) {
 }
 
 at::Tensor reference(const TokenEmbedding& inputs) {
-  auto x = embedding_lookup(inputs.table_vd, inputs.ids_bt, inputs.table_gradient_vd)
-               .to(result_dtype(inputs));
+  auto x =
+      embedding_lookup(inputs.table_vd, inputs.ids_bt, inputs.table_gradient_vd, inputs.id_order)
+          .to(result_dtype(inputs));
   if (inputs.bigram_btd.defined())
     x = x + inputs.bigram_btd * inputs.bigram_scale.to(x.scalar_type());
   if (inputs.gated_smear.defined()) x = gated_smear(x, inputs.ids_bt, inputs.gated_smear);
@@ -93,7 +94,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                             const OptionalTensor& smear_weight, const OptionalTensor& smear_lambda,
                             std::int64_t channels, at::ScalarType dtype, std::int64_t bos_id,
                             const OptionalTensor& table_gradient,
-                            const OptionalTensor& document_ends) {
+                            const OptionalTensor& document_ends,
+                            const std::shared_ptr<IdOrder>& id_order) {
     const auto table = given_table.to(dtype);
     const variable_list saved{table,
                               ids,
@@ -109,6 +111,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     context->saved_data["bos_id"] = bos_id;
     context->saved_data["table_gradient"] =
         table_gradient;  // not through save_for_backward: it is modified in place
+    context->saved_data["id_order"] = in_capsule(id_order);
     auto shape = ids.sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
@@ -118,7 +121,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(12);
+    if (!upstream[0].defined()) return variable_list(13);
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     auto& data = context->saved_data;
@@ -151,10 +154,11 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     const at::Tensor none;
     at::Tensor dtable;
     if (needs(0)) {
+      const auto order = from_capsule<std::shared_ptr<IdOrder>>(data["id_order"]);
       if (const auto sum_so_far = data["table_gradient"].toOptional<at::Tensor>())
-        accumulate_embedding_gradient(*sum_so_far, dsum, ids);
+        accumulate_embedding_gradient(*sum_so_far, dsum, ids, order.get());
       else
-        dtable = embedding_gradient(dsum, ids, table.size(0));
+        dtable = embedding_gradient(dsum, ids, table.size(0), order.get());
     }
     return {dtable,
             none,
@@ -163,6 +167,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
             sum(4, 0),
             sum(5, 0),
             sum(6, columns - 2),
+            none,
             none,
             none,
             none,
@@ -183,7 +188,7 @@ at::Tensor token_embedding(const TokenEmbedding& inputs) {
       optional(inputs.bigram_scale), optional(inputs.smear_gate_d),
       optional(inputs.gated_smear.weight_1w), optional(inputs.gated_smear.lambda_1),
       inputs.channels, result_dtype(inputs), inputs.gated_smear.bos_id,
-      optional_tensor(inputs.table_gradient_vd), optional(ends));
+      optional_tensor(inputs.table_gradient_vd), optional(ends), inputs.id_order);
 }
 
 }  // namespace tg

@@ -2,8 +2,10 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
 
 namespace tg {
@@ -25,6 +27,7 @@ struct TokenEmbedding {
   // [B, T] int32: for each token, the position in its row at which its document ends, for smear();
   // undefined: a row is one document.
   at::Tensor document_ends_bt{};
+  std::shared_ptr<IdOrder> id_order{};  // of ids_bt, as for embedding_lookup()
 };
 
 // Computes the input of the first block [B, T, D]: smear(rms_norm(table[ids] + scale·bigram),

@@ -88,6 +88,18 @@ TEST_P(EmbeddingLookupGpu, LooksUpAndDifferentiates) {
   EXPECT_TRUE(test::is_close(gradient.cpu(), exact_gradient(dy, ids, 1024), rounding(), 1e-5));
 }
 
+TEST_P(EmbeddingLookupGpu, TablesOfTheSameIdsShareOneOrderAndKeepTheirBits) {
+  const auto ids = zipf(3000, 1024).cuda();
+  const auto order = std::make_shared<IdOrder>();
+  for (const std::int64_t width : {64, 128}) {
+    const auto table = test::normal({1024, width}, 6, GetParam()).cuda().set_requires_grad(true);
+    const auto dy = test::normal({3000, width}, 8, GetParam()).cuda();
+    const auto y = embedding_lookup(table, ids, /*gradient=*/{}, order);
+    const auto gradient = torch::autograd::grad({y}, {table}, {dy})[0];
+    EXPECT_TRUE(at::equal(gradient, embedding_gradient(dy, ids, 1024).to(GetParam())));
+  }
+}
+
 TEST_P(EmbeddingLookupGpu, GivesTheSameBitsAgainAndInAGraph) {
   const auto ids = zipf(30000, 1024).cuda();
   const auto dy = test::normal({30000, 512}, 9, GetParam()).cuda();

@@ -44,5 +44,14 @@ TEST(EmbeddingLookup, GradientIsRight) {
   EXPECT_TRUE(test::gradient_is_right(f, test::normal({7, 3}, 6)));
 }
 
+TEST(EmbeddingLookup, IdsAreSortedOnceWithEqualOnesInTheirOrder) {
+  const auto ids = at::tensor({5, 2, 5, 0, 2}, at::kLong);
+  IdOrder order;
+  const auto first = order.of(ids);
+  EXPECT_TRUE(at::equal(first.ids, at::tensor({0, 2, 2, 5, 5}, at::kInt)));
+  EXPECT_TRUE(at::equal(first.positions, at::tensor({3, 1, 4, 0, 2}, at::kLong)));
+  EXPECT_TRUE(order.of(ids).ids.is_same(first.ids));
+}
+
 }  // namespace
 }  // namespace tg
