@@ -20,11 +20,11 @@ from safetensors.torch import load_file
 
 # Trained for long enough that every part, many of which begin at zero, changes the loss.
 TRAINED = {"EMA_ENABLED": 0, "SWA_ENABLED": 0, "WARMDOWN_ITERS": 0, "ITERATIONS": 8, "VAL_LOSS_EVERY": 8}
+TOKENS = {"TRAIN_BATCH_TOKENS": 512, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024}
 # The speedrun preset's switches with smaller sizes.
 SPEEDRUN = {name: None for name in SMALL} | {
     "VOCAB_SIZE": 512, "NUM_LAYERS": 3, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 4, "TRAIN_SEQ_LEN": 32,
-    "TRAIN_BATCH_TOKENS": 512, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024, "LOADER_ORDER": "stream",
-    "DEVICE": "cpu"} | TRAINED
+    "LOADER_ORDER": "stream", "DEVICE": "cpu"} | TOKENS | TRAINED
 # Settings that no preset switches on, rows long enough for another RoPE base, and an odd number of blocks.
 OTHERS = {
     "NUM_LAYERS": 5, "MODEL_DIM": 64, "BIGRAM_DIM": 80, "VE_LAYERS": "0,3", "VALUE_RESIDUAL": 1, "DTG_ENABLED": 1,
@@ -34,7 +34,7 @@ OTHERS = {
     "VAL_BATCH_SIZE": 1152, "VAL_TOKENS": 2 * 1152, "WARMUP_STEPS": 0} | TRAINED
 # The last record's parts, as in its preset, and variants: looped blocks outside the lanes, and recurrence that
 # never began.
-LAST_RECORD = {
+LAST_RECORD = TOKENS | {
     "NUM_LAYERS": 6, "MODEL_DIM": 64, "XSA_LAST_N": 6, "ROPE_DIMS": 8, "BIGRAM_VOCAB_SIZE": 0, "VE_ENABLED": 0,
     "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "SKIP_GATES_ENABLED": 1, "MUON_COEFFICIENTS": "polar_express",
     "NUM_LOOPS": 2, "LOOP_START": 2, "LOOP_END": 3, "ENABLE_LOOPING_AT": 0.5, "PARALLEL_START_LAYER": 4} | TRAINED
@@ -47,8 +47,8 @@ RECORD_43 = {name: None for name in SMALL} | SPEEDRUN_43 | {
 LONG_ROWS = {name: OTHERS[name] for name in ("TRAIN_SEQ_LEN", "TRAIN_BATCH_TOKENS", "GRAD_ACCUM_STEPS",
                                              "VAL_BATCH_SIZE", "VAL_TOKENS", "WARMUP_STEPS")}
 MODELS = {
-    "documents": TRAINED | {"DOCUMENT_ATTENTION": 1, "LOADER_ORDER": "stream", "ATTENTION_WINDOW": "0,9,0,0"},
-    "record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS, "speedrun_43": RECORD_43,
+    "documents": TOKENS | TRAINED | {"DOCUMENT_ATTENTION": 1, "LOADER_ORDER": "stream", "ATTENTION_WINDOW": "0,9,0,0"},
+    "record": TOKENS | TRAINED, "speedrun": SPEEDRUN, "others": OTHERS, "speedrun_43": RECORD_43,
     "last_record": LAST_RECORD | LONG_ROWS | {
         "SPARSE_ATTN_GATE_ENABLED": 1, "SPARSE_ATTN_GATE_SCALE": 0.5, "ROPE_YARN": 0},
     "gate_of_queries": LAST_RECORD | {

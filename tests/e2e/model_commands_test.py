@@ -15,7 +15,7 @@ from harness import BUILD, SMALL, TOKENIZER, RunTest, common_folder, mpirun
 
 # Settings for final scores: an artifact, two strides of sliding windows and test-time training.
 SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=512, TTT_EPOCHS=1,
-              TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048)
+              TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024)
 # Commands get no settings from the environment: they come from the run's config.json.
 UNSET = dict.fromkeys([*SMALL, "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "RUN_ID"])
 # Inconsistent settings of training and validation, which the commands ignore.

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from harness import RunTest, read_events, read_until, train_losses
+from harness import SMALL, RunTest, read_events, read_until, train_losses
 
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
 
@@ -98,7 +98,7 @@ class RunsTest(ReportTest):
         columns = run["train"]["columns"]
         self.assertEqual(run["train"]["rows"], 8)
         self.assertEqual(columns["step"], list(range(1, 9)))
-        self.assertEqual(columns["tokens"], [512 * step for step in range(1, 9)])
+        self.assertEqual(columns["tokens"], [SMALL["TRAIN_BATCH_TOKENS"] * step for step in range(1, 9)])
         for name, field in (("loss", "train_loss"), ("lr_scale", "lr_scale"), ("grad_norm", "grad_norm"),
                             ("ms", "train_time_ms")):
             self.assertEqual(columns[name], [event[field] for event in steps], name)
@@ -134,7 +134,7 @@ class RunsTest(ReportTest):
         self.train(output="again", RESUME=self.folder / "first" / "checkpoints" / "step-00000004")
         run, = self.report("again").runs
         self.assertEqual(run["train"]["columns"]["step"], [5, 6, 7, 8])
-        self.assertEqual(run["train"]["columns"]["tokens"], [512 * step for step in (5, 6, 7, 8)])
+        self.assertEqual(run["train"]["columns"]["tokens"], [SMALL["TRAIN_BATCH_TOKENS"] * step for step in (5, 6, 7, 8)])
         self.assertEqual([mark["step"] for mark in run["marks"] if mark["event"] == "resume"], [4])
 
     def test_text_of_a_run_stays_text(self):

@@ -68,7 +68,7 @@ class TensorboardTest(RunTest):
         for before, event in zip(train, train[1:]):
             step = event["step"]
             self.assertEqual(found["lr/matrix", step], fp32(0.03 * event["lr_scale"]))
-            rate = 512 / (event["train_time_ms"] - before["train_time_ms"]) * 1000
+            rate = self.small["TRAIN_BATCH_TOKENS"] / (event["train_time_ms"] - before["train_time_ms"]) * 1000
             self.assertAlmostEqual(found["train/tokens_per_s", step] / rate, 1, places=5)
         for event in events:
             if event["event"] == "final":

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 class TrainingTest(RunTest):
     def test_learns_and_says_so_in_the_scripts_lines(self):
-        events = self.train(ITERATIONS=24, VAL_LOSS_EVERY=12, GRAD_ACCUM_STEPS=None)
+        events = self.train(ITERATIONS=24, VAL_LOSS_EVERY=12, GRAD_ACCUM_STEPS=None, TRAIN_BATCH_TOKENS=512, VAL_TOKENS=1024)
         losses = train_losses(events)
         self.assertEqual(len(losses), 24)
         self.assertLess(losses[-1], losses[0] - 0.5)
@@ -78,7 +78,7 @@ class TrainingTest(RunTest):
 
     def test_validation_scores_the_same_however_its_batches_are_read(self):
         def scores(**chosen):
-            events = self.train(VAL_TOKENS=4096, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
+            events = self.train(VAL_TOKENS=4096, VAL_BATCH_SIZE=1024, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
             return [(e["val_loss"], e["val_bpb"]) for e in events if e["event"] == "val"]
 
         expected = scores(VAL_PREFETCH=0)
@@ -195,7 +195,7 @@ class TrainingTest(RunTest):
         few.mkdir()
         write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
         shutil.copy(self.shards / "fineweb_val_000000.bin", few)
-        events = self.train(through=mpirun(2), DATA_PATH=few, ITERATIONS=steps)
+        events = self.train(through=mpirun(2), DATA_PATH=few, ITERATIONS=steps, TRAIN_BATCH_TOKENS=512)
         self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
         self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 512 / tokens:.2f}", self.lines)
         passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
@@ -271,8 +271,9 @@ class TrainingTest(RunTest):
         expected = self.losses_of_small()
         for mode in ("light", "block"):
             self.assertEqual(train_losses(self.train(output=mode, ACTIVATION_RECOMPUTE=mode)), expected, mode)
-        expected = train_losses(self.train(GRAD_ACCUM_STEPS=None, ITERATIONS=4))
-        events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5, ITERATIONS=4)
+        steps = dict(TRAIN_BATCH_TOKENS=512, ITERATIONS=4)
+        expected = train_losses(self.train(GRAD_ACCUM_STEPS=None, **steps))
+        events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5, **steps)
         self.assertEqual(train_losses(events), expected)
         self.assertIn("micro_batch:2 sequences parts:1 (not measured on a CPU)", self.lines)
         self.assertIn({"event": "micro_batch", "sequences": 2, "parts": 1}, events)
