@@ -74,12 +74,12 @@ def preset_settings(name, known):
 
 def differences(run, name, record):
     """→ texts of what makes the run another one than the record: its settings, data and rows."""
-    found = []
-    expected = preset_settings(name, run.config["settings"])
-    for setting, origin in run.config["origins"].items():
-        value = run.config["settings"][setting]
-        if origin not in ("default", "recipe") and not FREE.fullmatch(setting) and not same(value, expected.get(setting)):
-            found.append(f"{setting}={value} (the record: {expected.get(setting)})")
+    settings = run.config["settings"]
+    chosen = [setting for setting, origin in run.config["origins"].items()
+              if origin not in ("default", "recipe") and not FREE.fullmatch(setting)]
+    expected = preset_settings(name, settings) if chosen else {}
+    found = [f"{setting}={settings[setting]} (the record: {expected.get(setting)})" for setting in chosen
+             if not same(settings[setting], expected.get(setting))]
     dataset, tokens = run.field("start", "dataset") or "", run.field("data", "train_tokens") or 0
     if dataset.startswith("synthetic:") or tokens < record["shards"]["tokens"]:
         found.append(f"{tokens:,.0f} training tokens of {dataset} (the record: {record['shards']['tokens']:,} of FineWeb)")
