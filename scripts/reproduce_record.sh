@@ -65,7 +65,7 @@ say "training: configs/$name.env, into $OUTPUT_DIR"
 # In the background, so that a signal to this script reaches the ranks.
 scripts/launch.sh --restarts 5 --config "configs/$name.env" "$@" &
 job=$! told=0
-trap '((++told)); kill -TERM "$job" 2>/dev/null' TERM INT HUP USR1
+trap '((++told)); kill -TERM "$job" 2>/dev/null || true' TERM INT HUP USR1
 before=
 until [[ $before == "$told" ]]; do # a signal interrupts wait; waiting again returns the status
   before=$told status=0
