@@ -117,6 +117,14 @@ bool unties_embeddings(const Settings& s) {
   return !s.model.tie_embeddings;
 }
 
+bool draws_tied_embeddings(const Settings& s) {
+  return s.model.tie_embeddings || s.optim.untie_embeddings_at > 0;
+}
+
+bool never_unties_embeddings(const Settings& s) {
+  return s.model.recipe != RecipeChoice::speedrun_43;
+}
+
 bool steps_heads(const Settings& s) {
   return unties_embeddings(s) || (has_mtp_heads(s) && !s.runtime.record_quirks);
 }

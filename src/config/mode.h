@@ -38,9 +38,11 @@ bool has_prefix_targets(const Settings& settings);  // PREFIX_WEIGHT
 bool has_no_prefix_targets(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
 bool unties_embeddings(const Settings& settings);
-bool steps_heads(const Settings& settings);           // HEAD_LR has an effect
-bool changes_momentum(const Settings& settings);      // in a warm-up or a cool-down
-bool keeps_second_moments(const Settings& settings);  // NORMUON
+bool draws_tied_embeddings(const Settings& settings);    // also with UNTIE_EMBEDDINGS_AT
+bool never_unties_embeddings(const Settings& settings);  // without RECIPE=speedrun_43
+bool steps_heads(const Settings& settings);              // HEAD_LR has an effect
+bool changes_momentum(const Settings& settings);         // in a warm-up or a cool-down
+bool keeps_second_moments(const Settings& settings);     // NORMUON
 bool keeps_no_second_moments(const Settings& settings);
 bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS without LR_TRACE
 bool follows_lr_trace(const Settings& settings);

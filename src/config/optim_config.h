@@ -36,6 +36,7 @@ struct OptimConfig {
   double beta2 = 0.95;
   double adam_eps = 1e-8;
   std::int64_t adam_every = 1;
+  std::int64_t untie_embeddings_at = 0;
   double grad_clip_norm = 0.3;
   std::string lr_trace;
 
@@ -48,7 +49,7 @@ struct OptimConfig {
     line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::fixed_if(mode::ties_embeddings),
          "learning rate of the embeddings, head tied");
     line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
-         role::fixed_if(mode::ties_embeddings),
+         role::fixed_if(mode::draws_tied_embeddings),
          "standard deviation of a tied token embedding's initial values");
     line("matrix_lr", s.matrix_lr, at_least(0), role::fixed.common(),
          "learning rate of the blocks' matrices (Muon)");
@@ -94,6 +95,12 @@ struct OptimConfig {
     line("adam_eps", s.adam_eps, above(0), role::fixed, "AdamW's epsilon, outside the square root");
     line("adam_every", s.adam_every, at_least(1), role::fixed.only(RecipeChoice::speedrun_43),
          "steps between updates by AdamW and Adam, which take the sum of their gradients");
+    line("untie_embeddings_at", s.untie_embeddings_at, at_least(0),
+         role::fixed.only(RecipeChoice::speedrun_43)
+             .ineffective_if(mode::never_unties_embeddings,
+                             "has no effect without RECIPE=speedrun_43"),
+         "last step, from 0 on, that updates embedding and head as one table, at HEAD_LR; 0: two "
+         "tables from the start");
     line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::fixed,
          "maximum norm of the gradient; 0: no clipping");
     line("lr_trace", s.lr_trace, anything, role::free.path(),

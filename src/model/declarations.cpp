@@ -60,9 +60,9 @@ ParameterId Declarations::of_block(std::int64_t block, const std::string& name, 
 }
 
 ParameterId Declarations::head(const std::string& name, const Shape& shape, Update update,
-                               bool exported) {
-  return whole({.name = name, .shape = shape, .update = update, .exported = exported},
-               {InitDist::constant, 0}, Quantization::int8);
+                               bool exported, Initial initial) {
+  return whole({.name = name, .shape = shape, .update = update, .exported = exported}, initial,
+               Quantization::int8);
 }
 
 std::vector<BlockMatrices> Declarations::bank(const std::string& name,

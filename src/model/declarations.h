@@ -67,7 +67,12 @@ class Declarations {
   ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
                        Initial initial, Quantization quantization,
                        const std::optional<Update>& update = {});
-  ParameterId head(const std::string& name, const Shape& shape, Update update, bool exported);
+  ParameterId head(const std::string& name, const Shape& shape, Update update, bool exported,
+                   Initial initial = {InitDist::constant, 0});
+  // Ties a row to another one (Update::tied_to).
+  void tie(ParameterId row, ParameterId to) {
+    all_[static_cast<std::size_t>(row.row)].update.tied_to = to;
+  }
   // A bank [kinds·blocks, rows, columns] for these blocks, ascending; updated by
   // Update::muon_by_shape() unless `update` is given.
   std::vector<BlockMatrices> bank(const std::string& name, const std::vector<std::int64_t>& blocks,

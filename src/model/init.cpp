@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "model/tied_rows.h"
+
 namespace tg {
 
 namespace {
@@ -95,6 +97,7 @@ void initialize(ParameterTable& table, const std::vector<Draw>& draws, std::int6
   set_constants(table);
   Generator generator(seed);
   for (const auto& draw : draws) make(draw, table, generator);
+  copy_tied_values(tied_rows(table));
 }
 
 }  // namespace tg

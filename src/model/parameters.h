@@ -19,6 +19,13 @@ namespace tg {
 // Update rule of a parameter. A step applies rules in ascending order of value.
 enum class UpdateRule { none, adamw, adam, muon };
 
+// Index of a row of the table, as its declaration returns it (declarations.h). Default: none.
+struct ParameterId {
+  std::int64_t row = -1;
+  explicit operator bool() const { return row >= 0; }
+  bool operator==(const ParameterId&) const = default;
+};
+
 // Decay of the first and second moments.
 struct AdamBetas {
   double beta1, beta2;
@@ -46,6 +53,8 @@ struct Update {
   // NorMuon's second moments of square matrices: one per row, as of tall ones; false: one per
   // column, as of wide ones.
   bool square_moments_by_row = false;
+  // The row that this one equals until it is untied (model/tied_rows.h). None: never tied.
+  ParameterId tied_to{};
 
   // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
@@ -99,12 +108,6 @@ struct Initial {
   InitDist dist;
   double number = 0;
   bool transposed = false;  // the uniform draw has the shape of the script's matrix [columns, rows]
-};
-
-// Index of a row of the table, as its declaration returns it (declarations.h). Default: none.
-struct ParameterId {
-  std::int64_t row = -1;
-  explicit operator bool() const { return row >= 0; }
 };
 
 // A parameter, or one matrix of a bank, named as in the reference implementation's unbanked state

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "model/init.h"
+#include "model/tied_rows.h"
 #include "model_io/load_model.h"
 #include "model_io/model_path.h"
 #include "model_io/stored_record.h"
@@ -40,8 +41,16 @@ ParameterTable drawn_weights(const ModelSpec& spec, const Settings& settings,
 ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
                                const Machine& machine, Communicator& communicator) {
   auto table = drawn_weights(spec, settings, machine);
-  if (!settings.runtime.init_from.empty())
-    load_model(table, settings, communicator, ExitCode::bad_data);
+  if (settings.runtime.init_from.empty()) return table;
+  load_model(table, settings, communicator, ExitCode::bad_data);
+  for (const auto& tied : tied_rows(table)) {
+    REQUIRE(is_equal(tied), ExitCode::config,
+            "{}: its {} and {} differ (expected equal ones with UNTIE_EMBEDDINGS_AT={}); set "
+            "UNTIE_EMBEDDINGS_AT=0",
+            settings.runtime.init_from, tied.row->name, tied.to->name,
+            settings.optim.untie_embeddings_at);
+  }
+  copy_tied_values(tied_rows(table));
   return table;
 }
 

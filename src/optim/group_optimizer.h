@@ -42,6 +42,10 @@ class GroupOptimizer {
                                             const std::vector<at::Tensor>& gradients,
                                             const at::Tensor& clip) = 0;
 
+  // Sets the state of `row`, of this group, to that of the row `from` of a group with the same
+  // rule, of which `row` has the shape or, if it is a matrix, the transposed one. Collective.
+  void copy_state(const Parameter& row, const GroupOptimizer& group, const Parameter& from);
+
   // State by name, sharing storage; shards are listed by chunk (Shard::named).
   NamedTensors replicated_state() const;
   NamedTensors sharded_state() const { return shard_state(/*sharded=*/true); }
@@ -57,6 +61,7 @@ class GroupOptimizer {
 
  private:
   NamedTensors shard_state(bool sharded) const;
+  std::size_t index_of(const Parameter& row) const;
 };
 
 }  // namespace tg

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdlib>
 #include <iterator>
 
@@ -91,7 +92,8 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
       communicator_(communicator),
       record_quirks_(options.record_quirks),
       delayed_(delayed_rows(table, optim)),
-      reduction_(table, communicator, options.matrices, delayed_),
+      tied_(tied_rows(table)),
+      reduction_(table, communicator, options.matrices),
       kept_(table, communicator.rank()),
       sums_(delayed_) {
   for (const auto& rows : groups_of(table))
@@ -106,7 +108,32 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
 
 void Optimizer::set_updates_all(bool updates_all) {
   updates_all_ = updates_all;
-  reduction_.set_takes_delayed(updates_all);
+  choose_rows();
+}
+
+void Optimizer::set_tie(Tie tie) {
+  tie_ = tie;
+  choose_rows();
+}
+
+void Optimizer::choose_rows() {
+  left_out_ = updates_all_ ? ParameterRows() : delayed_;
+  following_.clear();
+  if (tie_ != Tie::none) {
+    for (const auto& tied : tied_) {
+      if (is_in(left_out_, tied.to)) continue;
+      following_.push_back(tied);
+      left_out_.push_back(tied.row);
+    }
+  }
+  reduction_.leave_out(left_out_);
+}
+
+GroupOptimizer& Optimizer::group_of(const Parameter& row) const {
+  const auto group =
+      std::ranges::find_if(groups_, [&](const auto& each) { return is_in(each->rows(), &row); });
+  assert(group != groups_.end());
+  return **group;
 }
 
 std::vector<at::Tensor> Optimizer::gradients() const {
@@ -121,6 +148,7 @@ void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   const at::NoGradGuard no_grad;
   if (loss_scale_) loss_scale_->unscale(gradients());
   if (updates_all_) sums_.take();
+  add_tied_gradients(following_);
   if (record_quirks_) {
     // The reference implementation divides by a rank's own number of micro-batches until the mean
     // over ranks is taken.
@@ -148,12 +176,16 @@ at::Tensor Optimizer::clip(double max_norm) {
 void Optimizer::step(const StepScalars& scalars) {
   std::vector<ParameterGather> gathers;
   for (auto* group : in_step_order_) {
-    if (!updates_all_ && is_in(delayed_, group->rows().front())) continue;
+    if (is_in(left_out_, group->rows().front())) continue;
     std::vector<at::Tensor> row_gradients;
     for (const auto* row : group->rows()) row_gradients.push_back(reduction_.gradient(*row));
     std::ranges::move(group->step(scalars, row_gradients, clip_), std::back_inserter(gathers));
   }
   for (auto& gather : gathers) gather.wait();
+  copy_tied_values(following_);
+  if (tie_ == Tie::splits) {
+    for (const auto& [row, to] : tied_) group_of(*row).copy_state(*row, group_of(*to), *to);
+  }
   kept_.end_step(scalars.skip);
   if (updates_all_) {
     sums_.drop();

@@ -7,10 +7,12 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "model/tied_rows.h"
 #include "optim/group_optimizer.h"
 #include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"
 #include "optim/reduction.h"
+#include "optim/schedule.h"
 #include "weights/tensors/named_tensors.h"
 
 namespace tg {
@@ -25,7 +27,9 @@ struct OptimizerOptions {
 // shards of sharded parameters. Rows with rule `none` are never updated, and their gradients
 // accumulate across steps (KeptGradients). Rows updated every few steps (Update::every) are
 // excluded from the steps in between, from norm and clipping as well; the step that updates them
-// uses the sum of their gradients (GradientSums).
+// uses the sum of their gradients (GradientSums). A tied row (Update::tied_to) is excluded
+// likewise, from the update too: the row that it is tied to takes both gradients, and its value is
+// copied.
 class Optimizer {
  public:
   Optimizer(const ParameterTable& table, const OptimConfig& optim, const OptimizerOptions& options,
@@ -42,6 +46,8 @@ class Optimizer {
   // Sets whether the next step also updates rows with Update::every > 1; initially true. Call it
   // before the step.
   void set_updates_all(bool updates_all);
+  // Sets what the next step does with tied rows; initially nothing. Call it before the step.
+  void set_tie(Tie tie);
   // Call it before the first backward pass of a step, with zero gradients: restores the gradients
   // of rule `none`.
   void begin_step() const { kept_.begin_step(grad_scale()); }
@@ -66,12 +72,19 @@ class Optimizer {
 
  private:
   std::vector<at::Tensor> gradients() const;
+  void choose_rows();
+  GroupOptimizer& group_of(const Parameter& row) const;
 
   const ParameterTable& table_;
   Communicator& communicator_;
   bool record_quirks_;
   const ParameterRows delayed_;  // rows with Update::every > 1
   bool updates_all_ = true;
+  const std::vector<TiedRow> tied_;
+  Tie tie_ = Tie::none;
+  // Of the next step: rows that are not updated, and tied rows that follow the others' update.
+  ParameterRows left_out_;
+  std::vector<TiedRow> following_;
   Reduction reduction_;
   KeptGradients kept_;
   GradientSums sums_;

@@ -24,8 +24,8 @@ at::Tensor squared_norm(const std::vector<at::Tensor>& tensors, at::Device devic
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
-                     at::ScalarType matrices, ParameterRows delayed)
-    : communicator_(communicator), delayed_(std::move(delayed)) {
+                     at::ScalarType matrices)
+    : communicator_(communicator) {
   for (const auto& row : table.rows()) {
     switch (row.reduction()) {
       case GradientReduction::reduce_scatter: {
@@ -55,7 +55,7 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
 }
 
 bool Reduction::takes(const Parameter& row) const {
-  return takes_delayed_ || !is_in(delayed_, &row);
+  return !is_in(left_out_, &row);
 }
 
 std::vector<at::Tensor> Reduction::replicated() const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -14,14 +15,11 @@ namespace tg {
 class Reduction {
  public:
   // `matrices`: dtype in which Muon's banks are reduced and updated, and in which a sharded head is
-  // reduced; all others are reduced in their own dtype. `delayed`: rows that take part in some
-  // steps only.
-  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices,
-            ParameterRows delayed = {});
+  // reduced; all others are reduced in their own dtype.
+  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices);
 
-  // Sets whether the delayed rows take part; initially true. All other functions cover only rows
-  // that do.
-  void set_takes_delayed(bool takes) { takes_delayed_ = takes; }
+  // Sets the rows that do not take part; initially none. All other functions cover only the others.
+  void leave_out(ParameterRows rows) { left_out_ = std::move(rows); }
 
   // Reduces the gradients of the last backward pass (consumed) and `metrics` [k] fp32, in place.
   // Reduce-scatters start first, largest parameter first; replicated gradients are packed into one
@@ -63,9 +61,7 @@ class Reduction {
 
   Communicator& communicator_;
   std::vector<Sharded> sharded_;  // largest first
-  ParameterRows replicated_, unreduced_;
-  const ParameterRows delayed_;
-  bool takes_delayed_ = true;
+  ParameterRows replicated_, unreduced_, left_out_;
 };
 
 }  // namespace tg

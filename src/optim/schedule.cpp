@@ -58,4 +58,10 @@ bool updates_all(const OptimConfig& optim, std::int64_t step) {
   return (step + 1) % optim.adam_every == 0;
 }
 
+Tie tie_at(const OptimConfig& optim, std::int64_t step) {
+  const auto last = optim.untie_embeddings_at;
+  if (last == 0 || step > last) return Tie::none;
+  return step < last ? Tie::tied : Tie::splits;
+}
+
 }  // namespace tg

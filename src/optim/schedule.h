@@ -39,4 +39,13 @@ double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t i
 // ADAM_EVERY-th step.
 bool updates_all(const OptimConfig& optim, std::int64_t step);
 
+// What a step does with the rows of Update::tied_to.
+enum class Tie {
+  none,    // updates them on their own
+  tied,    // updates them as one with the rows that they are tied to
+  splits,  // likewise, and then copies the optimizer state: later steps update both
+};
+// Of `step` (0-based), by UNTIE_EMBEDDINGS_AT.
+Tie tie_at(const OptimConfig& optim, std::int64_t step);
+
 }  // namespace tg

@@ -47,6 +47,26 @@ Shard shard_of(const Parameter& row, const Communicator& communicator) {
   return {row.name, chunks.narrow(0, first, count), first};
 }
 
+at::Tensor shard_of(const at::Tensor& whole, const Parameter& row,
+                    const Communicator& communicator) {
+  if (row.reduction() != GradientReduction::reduce_scatter) return whole;
+  const auto chunks = as_chunks(whole.contiguous(), row.update);
+  const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
+  return chunks.narrow(0, first, count);
+}
+
+at::Tensor unsharded(const at::Tensor& of_shard, const Parameter& row, Communicator& communicator) {
+  if (row.reduction() != GradientReduction::reduce_scatter) return of_shard;
+  const auto n = as_chunks(row.value.detach(), row.update).size(0);
+  const auto [first, count, per_rank] = chunks_of_rank(n, communicator);
+  const auto padded =
+      empty_chunks(of_shard, per_rank * communicator.world_size(), of_shard.scalar_type());
+  const auto mine = padded.narrow(0, communicator.rank() * per_rank, per_rank);
+  mine.narrow(0, 0, count).copy_(of_shard);
+  if (communicator.world_size() > 1) communicator.all_gather(padded, mine).wait();
+  return padded.narrow(0, 0, n).view(row.value.sizes());
+}
+
 ParameterGather::ParameterGather(const Parameter& row, Communicator& communicator) {
   const auto world = communicator.world_size();
   if (world == 1 || row.reduction() != GradientReduction::reduce_scatter) return;

@@ -34,6 +34,11 @@ struct Shard {
   NamedTensors named(const at::Tensor& state) const;
 };
 Shard shard_of(const Parameter& row, const Communicator& communicator);
+// Likewise of `whole`, which is shaped like the parameter.
+at::Tensor shard_of(const at::Tensor& whole, const Parameter& row,
+                    const Communicator& communicator);
+// Gathers state shaped like the rank's shard into a tensor shaped like the parameter. Collective.
+at::Tensor unsharded(const at::Tensor& of_shard, const Parameter& row, Communicator& communicator);
 
 // All-gathers the shards of a parameter, which all ranks have updated, into the whole parameter;
 // does nothing if it is replicated. Collective.

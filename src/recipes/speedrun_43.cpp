@@ -130,8 +130,17 @@ void require_topology(const ModelConfig& config) {
           config.model_dim, config.num_heads, head_dim(config));
 }
 
+void require_update_before_untying(const OptimConfig& optim) {
+  REQUIRE(optim.untie_embeddings_at == 0 || (optim.untie_embeddings_at + 1) % optim.adam_every == 0,
+          ExitCode::config,
+          "UNTIE_EMBEDDINGS_AT={}: not a step that updates the embeddings (expected one before a "
+          "multiple of ADAM_EVERY={})",
+          optim.untie_embeddings_at, optim.adam_every);
+}
+
 ModelSpec model(const Settings& settings) {
   require_topology(settings.model);
+  require_update_before_untying(settings.optim);
   return spec(settings);
 }
 

@@ -33,7 +33,10 @@ constexpr Initial constant(double number) {
 // have separate names, and the matrices, which are in banks.
 class Builder {
  public:
-  explicit Builder(const Settings& settings) : config_(settings.model) {}
+  explicit Builder(const Settings& settings)
+      : config_(settings.model),
+        begins_tied_(settings.optim.untie_embeddings_at > 0),
+        tied_std_(settings.optim.tied_embed_init_std) {}
 
   ModelSpec build() {
     plan_.shape = model_shape(config_);
@@ -42,10 +45,12 @@ class Builder {
     embedding();
     matrices();
     blocks();
+    const auto initial = begins_tied_ ? Initial{InitDist::normal, tied_std_} : constant(0);
     plan_.head = {.weight = declare_.head(kHead, {config_.vocab_size, dim_}, kHeadUpdate,
-                                          /*exported=*/true),
+                                          /*exported=*/true, initial),
                   .softcap = softcap_of(config_.objective),
                   .sums_over_tokens = true};
+    if (begins_tied_) declare_.tie(plan_.embedding.tokens, plan_.head.weight);
     flow_.backout = declare_.control("backout_lambda", {}, constant(0.5), kScalars);
     plan_.flow = flow(flow_);
     return {declare_.take(), draws(), std::move(plan_)};
@@ -53,17 +58,17 @@ class Builder {
 
  private:
   void embedding() {
-    const auto table = [&](const std::string& name) {
-      return declare_.table(name, {config_.vocab_size, dim_}, kTables, {InitDist::torch_default});
+    const auto table = [&](const std::string& name, const Update& update) {
+      return declare_.table(name, {config_.vocab_size, dim_}, update, {InitDist::torch_default});
     };
     auto& plan = plan_.embedding;
-    plan.tokens = table(kTokenTable);
+    plan.tokens = table(kTokenTable, begins_tied_ ? kHeadUpdate : kTables);
     plan.gated_smear_weight = declare_.control("smear_gate.weight", {1, config_.gates.gate_window},
                                                constant(0), kMatrices);
     plan.gated_smear_lambda = declare_.control("smear_lambda", {1}, constant(0), kScalars);
     plan.smears_across_documents = true;
     for (std::size_t k = 0; k < flow_.value_tables.size(); ++k)
-      flow_.value_tables[k] = table(fmt::format("value_embeds.{}.weight", k));
+      flow_.value_tables[k] = table(fmt::format("value_embeds.{}.weight", k), kTables);
     plan.summed_in_fp32.assign(flow_.value_tables.begin(), flow_.value_tables.end());
     plan.summed_in_fp32.push_back(plan.tokens);
   }
@@ -120,6 +125,7 @@ class Builder {
   std::vector<Draw> draws() const {
     const auto& m = plan_.matrices;
     DrawList draw;
+    if (begins_tied_) draw.initial(plan_.head.weight);
     draw.embedding(plan_.embedding.tokens);
     for (const auto table : flow_.value_tables) draw.embedding(table);
     for (std::int64_t i = 1; i < kBlocks; ++i) {
@@ -132,6 +138,8 @@ class Builder {
   }
 
   const ModelConfig& config_;
+  const bool begins_tied_;  // UNTIE_EMBEDDINGS_AT: the token table equals the head until then
+  const double tied_std_;
   const std::int64_t dim_ = config_.model_dim;
   Declarations declare_;
   FlowParameters flow_;

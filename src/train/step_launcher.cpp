@@ -78,6 +78,7 @@ at::Tensor StepLauncher::run_step(std::int64_t step, double elapsed_ms, double l
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,
                               .updates_all = updates_all(optim, step),
+                              .tie = tie_at(optim, step),
                               .target_weights = step_target_weights(
                                   run_.settings, run_progress(run_.settings.run, step, elapsed_ms)),
                               .stage = run_.state.stage,

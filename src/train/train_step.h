@@ -20,6 +20,7 @@ struct StepSchedule {
   double clock_ms = 0.0;   // rank 0's is broadcast with the metrics
   bool fake_quant = false;
   bool updates_all = true;  // also update rows with Update::every > 1
+  Tie tie = Tie::none;
   // FurtherTargets::weights; empty if the step was constructed without further targets.
   std::vector<double> target_weights{};
   std::int64_t stage = 0;  // see Decisions

@@ -58,6 +58,7 @@ class WarmUp {
             .clip_norm = as_training_ ? optim.grad_clip_norm : 0,
             .fake_quant = run_.state.fake_quant,
             .updates_all = updates_all(optim, step),
+            .tie = tie_at(optim, step),
             .target_weights = step_target_weights(settings_, {.step = step}),
             .stage = stage};
   }

@@ -5,9 +5,12 @@ import json
 import re
 import unittest
 
+from safetensors.numpy import load_file
+
 from harness import SPEEDRUN_43, RunTest, mpirun, read_events, train_losses
 
 CONFIG = 78
+TOKENS, HEAD = "tok_emb.weight", "lm_head.weight"
 SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two Adam updates
 
 
@@ -71,6 +74,43 @@ class Speedrun43Test(RunTest):
                             output="whole", OUTPUT_DIR=None)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertTrue(done.stdout.startswith("This program"), done.stdout)
+
+    def test_embedding_and_head_are_one_table_until_they_are_untied(self):
+        # Step 8 ends the last update of both as one, step 10 the first one of each. Tables of 32,768 tokens are sharded.
+        tied = dict(UNTIE_EMBEDDINGS_AT=7, ITERATIONS=10, VAL_LOSS_EVERY=0, CHECKPOINT_EVERY=1, KEEP=20)
+        sharded = dict(VOCAB_SIZE=32768, TOKENIZER_PATH="")
+        for name, ranks, size in (("small", 1, {}), ("two", 2, {}), ("sharded", 2, sharded)):
+            settings = dict(tied, **size)
+            with self.subTest(name):
+                through = mpirun(ranks) if ranks > 1 else ()
+                losses = train_losses(self.train(output=name, through=through, **settings))
+                model, saved = (self.out / "final_model.safetensors").read_bytes(), self.out / "checkpoints"
+                settings["CHECKPOINT_EVERY"] = 0
+                for step in (7, 8, 9):
+                    self.assertTrue(self.tables_are_one(saved / f"step-{step:08}"), step)
+                    settings["RESUME"] = saved / f"step-{step:08}"
+                    resumed = self.train(output=f"{name}-{step}", through=through, **settings)
+                    self.assertEqual(train_losses(resumed), losses[step:], step)
+                    self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model, step)
+                    if through:
+                        alone = train_losses(self.train(output=f"{name}-{step}-alone", **settings))
+                        for found, expected in zip(alone, losses[step:], strict=True):
+                            self.assertAlmostEqual(found, expected, delta=2e-5 * expected)
+                self.assertFalse(self.tables_are_one(saved / "step-00000010"))
+
+    def tables_are_one(self, folder):
+        """Returns whether a checkpoint's embedding and head are equal."""
+        tensors = {}
+        for path in folder.glob("*.safetensors"):
+            tensors.update(load_file(path))
+        return (tensors[f"parameter.{TOKENS}"] == tensors[f"parameter.{HEAD}"]).all()
+
+    def test_only_equal_tables_begin_as_one_and_only_an_update_ends_it(self):
+        self.whole()
+        self.fails(CONFIG, "final_model.safetensors: its tok_emb.weight and lm_head.weight differ", "UNTIE_EMBEDDINGS_AT=7",
+                   output="different", INIT_FROM=self.out / "final_model.safetensors", UNTIE_EMBEDDINGS_AT=7)
+        self.fails(CONFIG, "UNTIE_EMBEDDINGS_AT=8: not a step that updates the embeddings", output="even",
+                   UNTIE_EMBEDDINGS_AT=8)
 
     def test_what_it_does_not_have_is_refused_in_a_line(self):
         self.fails(CONFIG, "XSA_LAST_N=2", "RECIPE=speedrun_43", output="refused", XSA_LAST_N=2)

@@ -235,6 +235,18 @@ TEST(LearningRate, LrScaleMultipliesEveryOtherWarmDown) {
   EXPECT_DOUBLE_EQ(lr_scale(run, 9, 0), 3 * 0.25);
 }
 
+TEST(Schedule, TheStepOfUntieEmbeddingsAtIsTheLastThatIsTied) {
+  OptimConfig optim;
+  EXPECT_EQ(tie_at(optim, 0), Tie::none);
+  optim.untie_embeddings_at = 847;
+  for (const auto& [step, tie] : {std::pair{0, Tie::tied},
+                                  {846, Tie::tied},
+                                  {847, Tie::splits},
+                                  {848, Tie::none},
+                                  {1284, Tie::none}})
+    EXPECT_EQ(tie_at(optim, step), tie) << step;
+}
+
 TEST(Schedule, UpdatesAllInTheStepThatEndsAdamEvery) {
   OptimConfig optim;
   for (const std::int64_t step : {0, 1, 2}) EXPECT_TRUE(updates_all(optim, step));

@@ -104,4 +104,5 @@ FIXED = {
     "QAT_ENABLED": False,
     "ATTENTION_WINDOW": 0,
     "LR_SCALE": "1",
+    "UNTIE_EMBEDDINGS_AT": 0,
 }
