@@ -14,13 +14,14 @@ constexpr float kLeast = 1e-10f;
 // A CTA sums kPartRows rows of 32 chunks of columns: each warp every eighth row.
 template <typename T>
 __global__ void __launch_bounds__(kChunkThreads)
-    column_sums_kernel(SecondMoments args, float* __restrict__ partials) {
+    column_sums_kernel(SecondMoments args, int parts, float* __restrict__ partials) {
   __shared__ float sums[kWarps][kWarp * kChunk];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const std::int64_t column = (std::int64_t{blockIdx.x} * kWarp + lane) * kChunk;
-  const std::int64_t first = std::int64_t{blockIdx.y} * kPartRows;
+  const std::int64_t matrix = blockIdx.y / parts, part = blockIdx.y % parts;
+  const std::int64_t first = part * kPartRows;
   const std::int64_t end = first + kPartRows < args.rows ? first + kPartRows : args.rows;
-  const T* const x = static_cast<const T*>(args.x) + blockIdx.z * args.rows * args.columns;
+  const T* const x = static_cast<const T*>(args.x) + matrix * args.rows * args.columns;
   float own[kChunk] = {};
   if (column < args.columns) {
     for (std::int64_t row = first + warp; row < end; row += kWarps) {
@@ -35,8 +36,7 @@ __global__ void __launch_bounds__(kChunkThreads)
   const std::int64_t mine = std::int64_t{blockIdx.x} * kWarp * kChunk + threadIdx.x;
   float sum = 0;
   for (int w = 0; w < kWarps; ++w) sum += sums[w][threadIdx.x];
-  if (mine < args.columns)
-    partials[(std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * args.columns + mine] = sum;
+  if (mine < args.columns) partials[std::int64_t{blockIdx.y} * args.columns + mine] = sum;
 }
 
 // A warp sums a row.
@@ -135,9 +135,10 @@ void normalize_variance(const SecondMoments& args, float* partials, float* scale
       row_sums_kernel<T>
           <<<blocks(args.matrices * args.rows, kWarps), kChunkThreads, 0, stream>>>(args, partials);
     } else {
-      const dim3 grid(blocks(args.columns, kWarp * kChunk), static_cast<unsigned>(parts),
-                      static_cast<unsigned>(args.matrices));
-      column_sums_kernel<T><<<grid, kChunkThreads, 0, stream>>>(args, partials);
+      const dim3 grid(blocks(args.columns, kWarp * kChunk),
+                      static_cast<unsigned>(parts * args.matrices));
+      column_sums_kernel<T>
+          <<<grid, kChunkThreads, 0, stream>>>(args, static_cast<int>(parts), partials);
     }
     scales_kernel<<<static_cast<unsigned>(args.matrices), kChunkThreads, 0, stream>>>(
         args, partials, parts, scales);

@@ -46,8 +46,9 @@ TEST_F(NorMuonUpdateGpu, MatchesTheReferenceByRowAndByColumn) {
   }
 }
 
+// In fp32, in which the kernels and ATen round in different places.
 TEST_F(NorMuonUpdateGpu, ATransposedIterateTakesTheKernels) {
-  const auto x = at::randn({2, 72, 264}).to(test::kGpu, at::kBFloat16);
+  const auto x = at::randn({2, 72, 264}).to(test::kGpu);
   const auto update = [&](const at::Tensor& of) {
     at::manual_seed(1);
     return normalized_variance(of, moments_of(of, /*by_row=*/false), 0.95, skip_of(false));
