@@ -59,6 +59,7 @@ struct RuntimeConfig {
   ComputeDtype compute_dtype = ComputeDtype::automatic;
   AttentionChoice attention = AttentionChoice::automatic;
   bool fused = true;
+  HopperChoice hopper = HopperChoice::automatic;
   bool graphs = true;
   PadVocab pad_vocab = PadVocab::automatic;
   Fp8Parts fp8;
@@ -92,6 +93,8 @@ struct RuntimeConfig {
          "attention kernel; auto: cuDNN where it can, else flash, else math");
     line("fused", s.fused, anything, role::free,
          "this program's own CUDA kernels; 0: plain ATen everywhere");
+    line("hopper", s.hopper, anything, role::free,
+         "kernels for Hopper GPUs; auto: where they can run; 0: those of other GPUs; 1: required");
     line("graphs", s.graphs, anything, role::free,
          "replay forward and backward passes, validation and (one GPU) the optimizer step as CUDA "
          "graphs");

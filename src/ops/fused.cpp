@@ -7,7 +7,7 @@
 namespace tg {
 
 namespace {
-bool fused_on = true;
+bool fused_on = true, hopper_on = true;
 }
 
 const char* kernel_name(Kernel kernel) {
@@ -19,6 +19,10 @@ void set_fused(bool on) {
   fused_on = on;
 }
 
+void set_hopper(bool on) {
+  hopper_on = on;
+}
+
 bool use_kernels(const at::Tensor& x) {
   const auto dtype = x.scalar_type();
   return fused_on && is_on_gpu(x) &&
@@ -26,7 +30,8 @@ bool use_kernels(const at::Tensor& x) {
 }
 
 bool use_hopper_kernels(const at::Tensor& x) {
-  return hopper_built() && use_kernels(x) && x.scalar_type() != at::kFloat && cuda::is_hopper();
+  return hopper_on && hopper_built() && use_kernels(x) && x.scalar_type() != at::kFloat &&
+         cuda::is_hopper();
 }
 
 }  // namespace tg

@@ -59,6 +59,12 @@ at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
   return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
 }
 
+// Whether Hopper's kernels run GEMMs in the machine's compute dtype.
+bool has_hopper_kernels(const Machine& machine) {
+  const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
+  return machine.device.is_cuda() && use_hopper_kernels(at::empty({0}, on_device));
+}
+
 // Returns false, with a warning, if FP8's kernels or tensor cores are missing: a run does not fail
 // because a faster GEMM is unavailable.
 bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Machine& machine,
@@ -73,9 +79,7 @@ bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Ma
   const auto sizes = compute_sizes(model_shape(model), machine.padding);
   const auto qkv = (model.num_heads + 2 * model.num_kv_heads) * sizes.head_dim;
   const auto attended = model.num_heads * sizes.head_dim;
-  const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
-  if (!machine.device.is_cuda() || !use_hopper_kernels(at::empty({0}, on_device)))
-    return without("an H100 or H200 and FUSED=1");
+  if (!has_hopper_kernels(machine)) return without("an H100 or H200, FUSED=1 and no HOPPER=0");
   // TMA and cuBLAS read rows of multiples of 16 bytes.
   constexpr std::int64_t kMultiple = 16;
   for (const auto size : {sizes.dim, sizes.hidden, qkv, attended}) {
@@ -110,6 +114,7 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
       compute_sizes(model_shape(model), machine.padding).head_dim, runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
+  set_hopper(runtime.hopper != HopperChoice::off);
   const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
   machine.compute_name = tf32 ? "TF32" : c10::toString(machine.compute);
 
@@ -127,6 +132,10 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
+  REQUIRE(runtime.hopper != HopperChoice::on || has_hopper_kernels(machine), ExitCode::usage,
+          "HOPPER=1: Hopper's kernels need an H100 or H200, FUSED=1, and bf16 or fp16; found {}, "
+          "FUSED={}, {}; leave HOPPER out",
+          machine.device_name, runtime.fused ? 1 : 0, machine.compute_name);
   machine.matrices = choose_matrices(machine.compute, machine.device);
   machine.fp8 = choose_fp8(runtime, model, machine, /*warns=*/launch.rank == 0);
   return machine;

@@ -39,6 +39,7 @@ class SettingsTest(RunTest):
 
     def test_cuda_that_is_not_there(self):
         self.fails(USAGE, "DEVICE=cuda", "DEVICE=cpu", DEVICE="cuda", CUDA_VISIBLE_DEVICES="")
+        self.fails(USAGE, "HOPPER=1", "found CPU", "leave HOPPER out", DEVICE="cpu", HOPPER=1)
 
     def test_counts_of_tokens_beyond_reason(self):
         # tests/config/parse_test.cpp tests the other limits.

@@ -3,6 +3,9 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "ops/fused.h"
 
 namespace tg::test {
@@ -15,7 +18,10 @@ inline constexpr auto kGpu = at::kCUDA;
 template <class Base = ::testing::Test>
 class OnGpu : public Base {
  protected:
+  // HOPPER=0 tests what other GPUs run.
   void SetUp() override {
+    const char* const hopper = std::getenv("HOPPER");
+    set_hopper(hopper == nullptr || std::string_view(hopper) != "0");
     if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
     if (!use_kernels(at::ones({1}, kGpu))) GTEST_SKIP() << "built without kernels";
   }

@@ -30,6 +30,7 @@ enum class TttOptimizer { adam, sgd };
 enum class TimingBreakdown { off, sync, events };
 enum class CountDevice { cpu, cuda };
 enum class PadVocab { automatic, off };
+enum class HopperChoice { automatic, off, on };
 enum class WeightsChoice { automatic, raw, ema };
 
 template <class E>
@@ -108,6 +109,9 @@ constexpr auto choices_of(CountDevice) {
 }
 constexpr auto choices_of(PadVocab) {
   return std::to_array<std::string_view>({"auto", "0"});
+}
+constexpr auto choices_of(HopperChoice) {
+  return std::to_array<std::string_view>({"auto", "0", "1"});
 }
 constexpr auto choices_of(WeightsChoice) {
   return std::to_array<std::string_view>({"auto", "raw", "ema"});
