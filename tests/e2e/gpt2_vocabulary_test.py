@@ -109,7 +109,7 @@ class Gpt2VocabularyTest(ModelTest):
         write_shard(mixed / "fineweb_val_000000.bin", [300] * 3000)
         write_shard(mixed / "fineweb_train_000000.bin", [300] * 3000 + [PIECES - 100] + [300] * 3000)
         self.fails(65, f"fineweb_train_000000.bin at token 3000 {expected}{PIECES - 100})", output="mixed", WARMUP_STEPS=0,
-                   **{**settings, "DATA_PATH": mixed})
+                   TRAIN_BATCH_TOKENS=512, **{**settings, "DATA_PATH": mixed})
         losses = [event for event in read_events(self.folder / "mixed") if event["event"] == "train"]
         self.assertEqual(len(losses), 5)  # one for each 512 tokens
 
