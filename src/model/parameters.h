@@ -48,7 +48,7 @@ struct Update {
   std::optional<AdamBetas> betas{};                      // nullopt: BETA1 and BETA2
   // Steps between updates; gradients accumulate in between. Null: 1.
   std::int64_t OptimConfig::*every = nullptr;
-  // Of a bank updated by matrix: k equal parts of its matrices, in order. Empty: one.
+  // Multipliers of k equal parts of a bank's matrices, in order. Empty: one part.
   std::vector<PartMultipliers> parts{};
   // NorMuon's second moments of square matrices: one per row, as of tall ones; false: one per
   // column, as of wide ones.

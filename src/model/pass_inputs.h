@@ -28,7 +28,7 @@ using OperandObserver =
 
 struct PassInputs {
   RopeTable rope{};  // at the inputs' positions
-  // Of the ids; every table that is looked up with them gets its gradient in this order.
+  // Order of the ids, in which every table that is looked up with them sums its gradient.
   std::shared_ptr<IdOrder> id_order{};
   at::Tensor q_gain{};  // [heads] fp32, a constant of all layer calls; undefined: the blocks' own
   bool fp8 = false;     // run the GEMMs that support it in FP8

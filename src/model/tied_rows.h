@@ -22,7 +22,7 @@ at::Tensor as_tied(const at::Tensor& tensor, at::IntArrayRef sizes);
 
 // Sets each row to the row that it is tied to.
 void copy_tied_values(const std::vector<TiedRow>& rows);
-// Adds the gradient of each row to that of the row that it is tied to.
+// Adds the gradient of each row to the gradient of the row that it is tied to.
 void add_tied_gradients(const std::vector<TiedRow>& rows);
 // Returns whether the row equals the row that it is tied to, in the dtype with fewer bits.
 bool is_equal(const TiedRow& tied);

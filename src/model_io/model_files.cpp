@@ -43,14 +43,15 @@ ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
   auto table = drawn_weights(spec, settings, machine);
   if (settings.runtime.init_from.empty()) return table;
   load_model(table, settings, communicator, ExitCode::bad_data);
-  for (const auto& tied : tied_rows(table)) {
+  const auto all_tied = tied_rows(table);
+  for (const auto& tied : all_tied) {
     REQUIRE(is_equal(tied), ExitCode::config,
             "{}: its {} and {} differ (expected equal ones with UNTIE_EMBEDDINGS_AT={}); set "
             "UNTIE_EMBEDDINGS_AT=0",
             settings.runtime.init_from, tied.row->name, tied.to->name,
             settings.optim.untie_embeddings_at);
   }
-  copy_tied_values(tied_rows(table));
+  copy_tied_values(all_tied);
   return table;
 }
 

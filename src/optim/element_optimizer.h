@@ -1,14 +1,8 @@
 #pragma once
+#include "ops/optim/adam_update.h"
 #include "optim/group_optimizer.h"
 
 namespace tg {
-
-struct AdamOptions {
-  double lr;            // base rate, times StepScalars::lr_scale
-  double weight_decay;  // decoupled: p ← p·(1 − lr·weight_decay) first
-  double beta1, beta2, epsilon;
-  bool cautious = false;  // of Adam: decays only where the update shrinks the weight
-};
 
 // An optimizer with elementwise first and second moments. State: "exp_avg", "exp_avg_sq", and
 // "step" [] fp32, the number of updates of each parameter.

@@ -42,8 +42,8 @@ class GroupOptimizer {
                                             const std::vector<at::Tensor>& gradients,
                                             const at::Tensor& clip) = 0;
 
-  // Sets the state of `row`, of this group, to that of the row `from` of a group with the same
-  // rule, of which `row` has the shape or, if it is a matrix, the transposed one. Collective.
+  // Copies the state of the row `from` of `group`, which has the same rule, to `row` of this group.
+  // `row` has the shape of `from` or, if it is a matrix, the transposed shape. Collective.
   void copy_state(const Parameter& row, const GroupOptimizer& group, const Parameter& from);
 
   // State by name, sharing storage; shards are listed by chunk (Shard::named).

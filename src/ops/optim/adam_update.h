@@ -3,11 +3,12 @@
 
 namespace tg {
 
-struct AdamStep {
-  double lr, weight_decay, beta1, beta2, epsilon;
-  bool cautious;        // decays by lr²·weight_decay, where the update shrinks the weight
-  at::Tensor lr_scale;  // [] fp32, multiplies lr
-  at::Tensor skip;      // [] fp32, 1: changes nothing, whatever g is; else 0
+struct AdamOptions {
+  double lr;            // base rate, times lr_scale
+  double weight_decay;  // decoupled
+  double beta1, beta2, epsilon;
+  bool cautious =
+      false;  // decays by lr²·weight_decay, and only where the update shrinks the weight
 };
 
 // Adam (Kingma and Ba 2015) in the form at the end of its section 2, where ε is not scaled by the
@@ -16,8 +17,10 @@ struct AdamStep {
 //   p ← p·(1 − lr·weight_decay) − u with u = lr·√(1 − β2^t)/(1 − β1^t)·m/(√v + ε)
 // cautious, as in the speedrun's record of 2026-08-01:
 //   p ← p − u − lr²·weight_decay·p where u·p > 0, else p − u
-// p and g have any dtype; m and v are fp32 (fp64 for fp64).
+// lr_scale [] fp32 multiplies lr. skip [] fp32 is 1 if the step changes nothing, whatever g is,
+// else 0. p and g have any dtype; m and v are fp32 (fp64 for fp64).
 void adam_update(const at::Tensor& p, const at::Tensor& g, const at::Tensor& m, const at::Tensor& v,
-                 const at::Tensor& t, const AdamStep& step);
+                 const at::Tensor& t, const AdamOptions& options, const at::Tensor& lr_scale,
+                 const at::Tensor& skip);
 
 }  // namespace tg

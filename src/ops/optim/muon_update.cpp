@@ -12,6 +12,19 @@ bool supported(const at::Tensor& in_place, const at::Tensor& read) {
   return use_kernels(in_place) && use_kernels(read) && is_aligned_contiguous(in_place);
 }
 
+// `gradient` and `lookahead` are contiguous.
+cuda::MuonMomentum momentum_args(const at::Tensor& b, const at::Tensor& gradient,
+                                 const at::Tensor& lookahead, const at::Tensor& mu,
+                                 const at::Tensor& c, const at::Tensor& skip) {
+  return {.momentum = mutable_data(b),
+          .gradient = const_data(gradient),
+          .lookahead = mutable_data(lookahead),
+          .count = b.numel(),
+          .mu = const_fp32_data(mu),
+          .clip = const_fp32_data(c),
+          .skip = skip.const_data_ptr<bool>()};
+}
+
 // Returns whether a kernel did the step.
 bool step_by_kernel(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate, double decay,
                     double scale, bool cautious) {
@@ -35,14 +48,8 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
   if (supported(b, g)) {
     const auto gradient = aligned_contiguous(g);
     auto lookahead = at::empty_like(b);
-    cuda::nesterov_momentum({.momentum = mutable_data(b),
-                             .gradient = const_data(gradient),
-                             .lookahead = mutable_data(lookahead),
-                             .count = b.numel(),
-                             .mu = const_fp32_data(mu),
-                             .clip = const_fp32_data(c),
-                             .skip = skip.const_data_ptr<bool>()},
-                            dtype_of(b), dtype_of(g), current_stream(b));
+    cuda::nesterov_momentum(momentum_args(b, gradient, lookahead, mu, c, skip), dtype_of(b),
+                            dtype_of(g), current_stream(b));
     return lookahead;
   }
   const auto dtype = b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -59,14 +66,8 @@ at::Tensor averaged_momentum(const at::Tensor& b, const at::Tensor& g, const at:
   if (b.scalar_type() == at::kFloat && supported(b, g)) {
     const auto gradient = aligned_contiguous(g);
     auto lookahead = at::empty_like(b, dtype);
-    cuda::averaged_momentum({.momentum = mutable_data(b),
-                             .gradient = const_data(gradient),
-                             .lookahead = mutable_data(lookahead),
-                             .count = b.numel(),
-                             .mu = const_fp32_data(mu),
-                             .clip = const_fp32_data(c),
-                             .skip = skip.const_data_ptr<bool>()},
-                            dtype_of(g), dtype_of(lookahead), current_stream(b));
+    cuda::averaged_momentum(momentum_args(b, gradient, lookahead, mu, c, skip), dtype_of(g),
+                            dtype_of(lookahead), current_stream(b));
     return lookahead;
   }
   const auto own = b.scalar_type();

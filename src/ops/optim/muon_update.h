@@ -13,7 +13,8 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
                              const at::Tensor& c, const at::Tensor& skip);
 
 // Momentum as an average, as in NorMuon: b ← b + (1 − μ)·(c·g − b) in place, then returns c·g +
-// μ·(b − c·g) with the new b, in `dtype`. Skips as above. Computed in b's dtype.
+// μ·(b − c·g) with the new b, in `dtype`. If `skip` is true, b is unchanged and returned. Computed
+// in b's dtype.
 at::Tensor averaged_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
                              const at::Tensor& c, const at::Tensor& skip, at::ScalarType dtype);
 

@@ -5,7 +5,7 @@ namespace tg::cuda {
 
 // Kernels of ops/optim/. Addresses are multiples of 16 bytes; scalars are on the device.
 
-// Of muon_update.h.
+// Kernels of muon_update.h.
 struct MuonMomentum {
   void* momentum;        // b, updated in place
   const void* gradient;  // g
@@ -30,7 +30,7 @@ struct MuonStep {
 };
 void decayed_step(const MuonStep& args, Dtype update_dtype, Stream stream);
 
-// Of normuon_update.h. Rows are multiples of 8 elements.
+// Kernels of normuon_update.h. Rows are multiples of 8 elements.
 struct SecondMoments {
   const void* x;  // [matrices, rows, columns]
   std::int64_t matrices, rows, columns;
@@ -47,7 +47,7 @@ std::int64_t second_moment_parts(const SecondMoments& args);
 void normalize_variance(const SecondMoments& args, float* partials, float* scales, void* out,
                         Dtype dtype, Stream stream);
 
-// Of adam_update.h.
+// Kernel of adam_update.h.
 struct AdamUpdate {
   void* parameter;
   const void* gradient;
