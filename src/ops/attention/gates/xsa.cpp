@@ -54,4 +54,15 @@ at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bth
   return (y - (y * v_unit).sum(-1, /*keepdim=*/true) * v_unit).flatten(2, 3);
 }
 
+at::Tensor weighted_exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
+                                        const at::Tensor& weight_bth) {
+  const auto kv_heads = v_bthd.size(2);
+  const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});
+  const auto v = v_bthd.unsqueeze(3);
+  const auto squares = v.square().sum(-1, /*keepdim=*/true).clamp_min(1e-8);
+  const auto share = (y * v).sum(-1, /*keepdim=*/true) / squares;
+  const auto weight = weight_bth.to(y.scalar_type()).tanh().view_as(share);
+  return (y - weight * share * v).flatten(2, 3);
+}
+
 }  // namespace tg

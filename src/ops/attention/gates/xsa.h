@@ -12,4 +12,11 @@ namespace tg {
 at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
                                const HeadGateInputs& gate = {});
 
+// Removes a share of that component, given by a weight w for each token and head:
+//   y_h − tanh(w_h)·(y_h·v_h)/max(‖v_h‖², 1e-8)·v_h
+// y [B, T, heads, hd], v [B, T, KV, hd], w [B, T, heads] → [B, T, heads, hd]. Differentiable in y,
+// v and w.
+at::Tensor weighted_exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
+                                        const at::Tensor& weight_bth);
+
 }  // namespace tg

@@ -152,12 +152,21 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
   }
 };
 
+// QkvInputs::key_offset of k [B, T, KV, hd]; the head's padding is zero.
+at::Tensor with_key_offset(const at::Tensor& k, std::int64_t channels) {
+  const auto half = (channels == 0 ? k.size(-1) : channels) / 2;
+  const auto second = k.narrow(-1, half, k.size(-1) - half);
+  const auto before = at::cat({second.narrow(1, 0, 1), second.narrow(1, 0, k.size(1) - 1)}, 1);
+  return at::cat({k.narrow(-1, 0, half), before}, -1);
+}
+
 Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
   const auto dtype = qkv.scalar_type();
   const auto x = unflatten_heads(qkv, in.heads, in.kv_heads);
   auto q = rope(rms_norm(x.narrow(2, 0, in.heads), in.channels), table);
   if (in.q_gain.defined()) q = q * in.q_gain.to(dtype).unsqueeze(-1);
-  const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads), in.channels), table);
+  auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads), in.channels), table);
+  if (in.key_offset) k = with_key_offset(k, in.channels);
 
   auto v = value_heads(qkv, in.heads, in.kv_heads);
   if (in.value_embedding.defined()) v = v + in.value_embedding.view_as(v);
@@ -176,6 +185,7 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
   const auto same_dtype = [&](const at::Tensor& other) {
     return !other.defined() || other.scalar_type() == x.scalar_type();
   };
+  if (table.interleaved || table.per_head() || in.key_offset) return false;
   return use_kernels(x) && supports_head_dim(head_dim, x) &&
          table.cos.size(1) % pack_size(x) == 0 && table.cos.size(0) == x.size(1) &&
          x.size(0) * x.size(1) < std::numeric_limits<int>::max() / 2 && same_dtype(table.cos) &&

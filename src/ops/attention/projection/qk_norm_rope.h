@@ -31,6 +31,9 @@ struct QkvInputs {
       {};  // [] fp32, of first_v; the weight of the layer's own v is part of the projection
   // Number of channels of a head without padding, for rms_norm's mean; the others are zero. 0: all.
   std::int64_t channels = 0;
+  // After rotation the second half of a key's channels is that of the token before, of whichever
+  // document: k_t[hd/2:] = k_{t−1}[hd/2:] for t ≥ 1. Not with rotated halves that are padded.
+  bool key_offset = false;
 };
 
 struct Qkv {
@@ -51,7 +54,8 @@ struct Qkv {
 // With a value residual each layer returns first_v (the first layer: its own v) for the next layer,
 // so that its gradient accumulates over the later layers. Either heads or KV may be 0: no queries,
 // or no keys and values. The kernels require that the sizes of a head and of half its rotated part
-// are multiples of 16 bytes, and a head of at most 512 bytes.
+// are multiples of 16 bytes, and a head of at most 512 bytes; they have neither interleaved tables,
+// nor tables per head, nor the key offset.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
 // For qkv_proj_norm_rope(). qk_norm_rope_kernels_support(): whether the kernels support these

@@ -117,7 +117,7 @@ Qkv qkv_proj_norm_rope_of_queries(const NormedInput& normed, const Weight& weigh
   qkv.q = qkv_proj_norm_rope(
               x.narrow(1, first, count), {weight.value.narrow(0, 0, q_rows), {}},
               {.heads = in.heads, .kv_heads = 0, .q_gain = in.q_gain, .channels = in.channels},
-              {table.cos.narrow(0, first, count), table.sin.narrow(0, first, count)})
+              table.narrow(first, count))
               .q;
   return qkv;
 }

@@ -1,5 +1,6 @@
 #include "ops/attention/projection/rope.h"
 
+#include <array>
 #include <cmath>
 
 namespace tg {
@@ -35,18 +36,35 @@ RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::
   const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
   const auto frequency = make_frequencies(seq_len, options, dtype).to(angle_dtype);
   const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);
-  return {angle.cos().to(device, dtype), angle.sin().to(device, dtype)};
+  return {angle.cos().to(device, dtype), angle.sin().to(device, dtype), options.interleaved};
+}
+
+RopeTable make_paired_rope_table(std::int64_t seq_len, std::int64_t heads,
+                                 const RopeOptions& options, at::ScalarType dtype,
+                                 at::Device device) {
+  const auto table = make_rope_table(2 * seq_len, options, dtype, device);
+  const auto by_head = [&](const at::Tensor& angles) {
+    const auto by_parity = angles.unflatten(0, {seq_len, 1, 2});
+    return by_parity.expand({-1, heads / 2, -1, -1}).flatten(1, 2).contiguous();
+  };
+  return {by_head(table.cos), by_head(table.sin), table.interleaved};
 }
 
 at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table) {
   const std::int64_t half = table.cos.size(-1);
   const std::int64_t rest = x_bthd.size(-1) - 2 * half;
-  const auto cos = table.cos.unsqueeze(1);  // [T, 1, half], the same for every head
-  const auto sin = table.sin.unsqueeze(1);
-  const auto x1 = x_bthd.narrow(-1, 0, half);
-  const auto x2 = x_bthd.narrow(-1, half, half);
-  const auto y1 = at::addcmul(x1 * cos, x2, sin);
-  const auto y2 = at::addcmul(x2 * cos, x1, sin, /*value=*/-1);
+  // [T, 1, half] if it is the same for every head.
+  const auto cos = table.per_head() ? table.cos : table.cos.unsqueeze(1);
+  const auto sin = table.per_head() ? table.sin : table.sin.unsqueeze(1);
+  const auto rotated = [&](const at::Tensor& x1, const at::Tensor& x2) {
+    return std::array{at::addcmul(x1 * cos, x2, sin), at::addcmul(x2 * cos, x1, sin, /*value=*/-1)};
+  };
+  if (table.interleaved) {
+    const auto pairs = x_bthd.narrow(-1, 0, 2 * half).unflatten(-1, {half, 2});
+    const auto y = at::stack(rotated(pairs.select(-1, 0), pairs.select(-1, 1)), -1).flatten(-2);
+    return rest == 0 ? y : at::cat({y, x_bthd.narrow(-1, 2 * half, rest)}, -1);
+  }
+  const auto [y1, y2] = rotated(x_bthd.narrow(-1, 0, half), x_bthd.narrow(-1, half, half));
   if (rest == 0) return at::cat({y1, y2}, -1);
   return at::cat({y1, y2, x_bthd.narrow(-1, 2 * half, rest)}, -1);
 }

@@ -5,9 +5,17 @@
 
 namespace tg {
 
-// Rotary position embedding (Su et al. 2021), half-split, on the first `dims` of each head.
+// Rotary position embedding (Su et al. 2021) on the first `dims` channels of each head, in pairs:
+// (j, j + dims/2), half-split, or interleaved (2j, 2j + 1).
 struct RopeTable {
-  at::Tensor cos, sin;  // [T, dims/2]
+  at::Tensor cos, sin;  // [T, dims/2], or a table per head [T, heads, dims/2]
+  bool interleaved = false;
+
+  bool per_head() const { return cos.dim() == 3; }
+  // The positions [first, first + count).
+  RopeTable narrow(std::int64_t first, std::int64_t count) const {
+    return {cos.narrow(0, first, count), sin.narrow(0, first, count), interleaved};
+  }
 };
 
 struct RopeOptions {
@@ -18,6 +26,7 @@ struct RopeOptions {
   std::int64_t context = 0;       // tokens that attention spans, if fewer than T; 0: T
   std::int64_t trained = 1024;    // context length beyond which the base grows; 0: never
   at::Tensor frequencies{};       // [dims/2] fp32; if defined, replaces the frequencies from `base`
+  bool interleaved = false;       // RopeTable::interleaved
 };
 
 // Makes the table for positions 0 to seq_len − 1. Beyond the trained context the base grows to
@@ -25,10 +34,15 @@ struct RopeOptions {
 // = 16 and base 1e4. Angles are in fp32; cos and sin are rounded to `dtype`.
 RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
                           at::Device device);
+// The table per head of paired heads (paired_heads.h) for `seq_len` tokens: an even head of token t
+// is at position 2t, an odd one at 2t + 1. `heads` is even.
+RopeTable make_paired_rope_table(std::int64_t seq_len, std::int64_t heads,
+                                 const RopeOptions& options, at::ScalarType dtype,
+                                 at::Device device);
 double rope_base(std::int64_t context, const RopeOptions& options);
 
-// Rotates x [B, T, heads, hd]: (x1·cos + x2·sin, −x1·sin + x2·cos); the rest of the head is
-// unchanged.
+// Rotates x [B, T, heads, hd], each pair to (x1·cos + x2·sin, −x1·sin + x2·cos); the rest of the
+// head is unchanged.
 at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table);
 
 }  // namespace tg
