@@ -19,11 +19,16 @@ using Table = std::vector<std::vector<std::string>>;
 
 std::string attention_text(const LayerCall& call, bool documents) {
   if (!call.attends) return "nothing";
-  auto text = call.window > 0 ? fmt::format("the last {} tokens", call.window)
-                              : std::string("all tokens before");
+  auto text = call.window > 0
+                  ? fmt::format("the last {} {}", call.window, call.paired ? "elements" : "tokens")
+                  : std::string("all tokens before");
   if (documents) text += " in its segment";
   if (call.exclusive) text += ", exclusive";
   if (call.value_scale) text += ", value embedding";
+  if (call.paired) text += ", paired heads";
+  if (call.key_offset) text += ", key offset";
+  if (call.composed_window > 0)
+    text += fmt::format(", composed over the last {}", call.composed_window);
   return text;
 }
 

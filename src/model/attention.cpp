@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <memory>
 #include <vector>
 
 #include "model/row_scales.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/composed_attention.h"
 #include "ops/attention/gates/head_gate.h"
 #include "ops/attention/gates/xsa.h"
+#include "ops/attention/paired_heads.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/kernels.h"
 #include "ops/pad.h"
@@ -32,22 +35,9 @@ Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const Paramete
       head_dim_(plan.shape.head_dim),
       padded_(sizes) {}
 
-// With scored positions, heads.q holds their queries only.
-at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
-                             const PassInputs& pass, const AttentionDeltaPtr& delta) const {
+std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& heads,
+                                             const PassInputs& pass) const {
   const auto scored = pass.scored(call);
-  const auto exclusive_v =
-      call.exclusive ? pass.scored_rows(heads.exclusive_v, call) : at::Tensor();
-  if (!scored && pass.cache == nullptr)
-    return causal_attention(heads.q, heads.k, heads.v,
-                            {.channels = head_dim_,
-                             .exclusive_v = exclusive_v,
-                             .gate = gate,
-                             .documents = pass.documents,
-                             .window = call.window,
-                             .q_gradient = heads.q_gradient,
-                             .delta_parts = delta});
-  assert(!pass.documents);
   auto k = heads.k, v = heads.v;
   std::int64_t cached = 0, first = 0;
   if (pass.cache != nullptr) {
@@ -60,9 +50,59 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     k = own.k, v = own.v;
   }
   const auto end = cached + (scored ? scored->to : heads.k.size(1));
-  const auto y = causal_attention_of_last(heads.q, k.slice(1, first, end), v.slice(1, first, end),
-                                          head_dim_, call.window);
-  return exclusive_attention(y, exclusive_v, gate);
+  return {k.slice(1, first, end), v.slice(1, first, end)};
+}
+
+at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const PassInputs& pass) const {
+  const auto layout = [&](const at::Tensor& x) { return call.paired ? paired_heads(x) : x; };
+  const auto qh = layout(q), kh = layout(k), vh = layout(v);
+  auto documents = pass.documents;
+  if (call.paired && documents) documents = paired_documents(*documents);
+  const bool whole = !pass.scored(call) && pass.cache == nullptr;
+  assert(whole || !documents);
+  const auto y = whole ? causal_attention(
+                             qh, kh, vh,
+                             {.channels = head_dim_, .documents = documents, .window = call.window})
+                       : causal_attention_of_last(qh, kh, vh, head_dim_, call.window);
+  return call.paired ? unpaired_heads(y) : y;
+}
+
+// With scored positions, heads.q holds their queries only.
+at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
+                             const PassInputs& pass, const AttentionDeltaPtr& delta,
+                             const TokenHeadWeights& token_weights) const {
+  const auto exclusive_v =
+      call.exclusive ? pass.scored_rows(heads.exclusive_v, call) : at::Tensor();
+  const bool whole = !pass.scored(call) && pass.cache == nullptr;
+  at::Tensor y;
+  if (whole && !call.paired && !token_weights.composes()) {
+    y = causal_attention(heads.q, heads.k, heads.v,
+                         {.channels = head_dim_,
+                          .exclusive_v = exclusive_v,
+                          .gate = gate,
+                          .documents = pass.documents,
+                          .window = call.window,
+                          .q_gradient = heads.q_gradient,
+                          .delta_parts = delta});
+  } else {
+    const auto [k, v] = seen_by(call, heads, pass);
+    y = plain_attention(call, heads.q, k, v, pass);
+    if (token_weights.composes())
+      y = y + composed_attention(heads.q, k, v,
+                                 {.pre = token_weights.pre,
+                                  .post = token_weights.post,
+                                  .scale = 1 / std::sqrt(static_cast<double>(head_dim_)),
+                                  .window = call.composed_window,
+                                  .documents = pass.documents});
+    y = exclusive_attention(y, exclusive_v, gate);
+  }
+  if (token_weights.exclusive.defined())
+    y = weighted_exclusive_attention(y, pass.scored_rows(heads.exclusive_v, call),
+                                     token_weights.exclusive);
+  if (token_weights.gate.defined()) y = y * token_weights.gate.to(y.scalar_type()).unsqueeze(-1);
+  return y;
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
@@ -75,7 +115,8 @@ QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
           .value_residual = static_cast<bool>(block.value_mix.weights),
           .first_v = first_v,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
-          .channels = head_dim_};
+          .channels = head_dim_,
+          .key_offset = call.key_offset};
 }
 
 at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
@@ -124,7 +165,7 @@ HeadGateInputs Attention::head_gate(const LayerCall& call, const NormedInput& n_
 
 Kernel Attention::choose_qkv(const LayerCall& call, const BlockWeights& weights,
                              const at::Tensor& x, const PassInputs& pass) const {
-  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(call, {}, {}, pass), pass.rope);
+  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(call, {}, {}, pass), pass.rope_of(call));
 }
 
 NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kernel qkv) const {
@@ -142,12 +183,14 @@ NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kerne
 Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n_btd,
                                      const BlockWeights& weights, at::Tensor values,
                                      const at::Tensor& first_v, const PassInputs& pass,
-                                     Kernel qkv_kernel) const {
+                                     Kernel qkv_kernel,
+                                     const TokenHeadWeights& token_weights) const {
   const auto& block = plan_.block(call);
   if (values.defined() && first_v.defined())
     values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
   const auto qkv = inputs(call, values, first_v, pass);
   const auto scored = pass.scored(call);
+  const auto& rope = pass.rope_of(call);
   LoraPass::Inner inner;
   at::Tensor adapted;  // the projection's output, if it has adapters
   Qkv heads;
@@ -156,17 +199,24 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
     const auto gate_gradient = std::make_shared<HeadGateGradient>();
     const auto projected = linear(with_gate_gradient(n_btd.rows(), gate_gradient), weights.qkv);
     adapted = pass.loras->add_qkv(call, projected, inner);
-    heads = qk_norm_rope(adapted, qkv, pass.rope);
+    heads = qk_norm_rope(adapted, qkv, rope);
     heads.gate_gradient = gate_gradient;
   } else if (scored) {
-    heads = qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope, scored->from,
-                                          scored->count());
+    heads =
+        qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, rope, scored->from, scored->count());
   } else {
-    heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
+    heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, rope, qkv_kernel);
   }
   const auto gate = head_gate(call, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
-  const auto delta = gate.defined() ? nullptr : std::make_shared<AttentionDelta>();
-  const auto y = attend(call, heads, gate, pass, delta).flatten(2, 3);
+  const bool direct = !gate.defined() && !call.paired && !token_weights.defined();
+  const auto delta = direct ? std::make_shared<AttentionDelta>() : nullptr;
+  const auto of_scored = [&](const at::Tensor& x) {
+    return x.defined() ? pass.scored_rows(x, call) : x;
+  };
+  const TokenHeadWeights scored_weights{of_scored(token_weights.pre), of_scored(token_weights.post),
+                                        of_scored(token_weights.exclusive),
+                                        of_scored(token_weights.gate)};
+  const auto y = attend(call, heads, gate, pass, delta, scored_weights).flatten(2, 3);
   pass.observe(Operand::qkv, call.block, n_btd);
   pass.observe(Operand::out, call.block, y);
   return {y, heads.first_v, delta, inner};

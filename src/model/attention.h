@@ -1,11 +1,14 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <array>
+
 #include "model/padding.h"
 #include "model/pass_inputs.h"
 #include "model/plan.h"
 #include "model/weights.h"
 #include "ops/attention/gates/head_gate.h"
+#include "ops/attention/gates/token_head_weights.h"
 #include "ops/attention/projection/qk_norm_rope.h"
 #include "ops/norm/attention_delta.h"
 
@@ -24,10 +27,12 @@ class Attention {
     LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
   // n [B, T, D]: the normed input of the layer call. `values` [B, T, KV·hd]: its value embedding,
-  // and first_v: the values of the first layer call; both may be undefined.
+  // and first_v: the values of the first layer call; both may be undefined. token_weights: at all
+  // positions, also where only scored ones are computed; pre and post if the layer call has a
+  // composed_window.
   Output forward(const LayerCall& call, const NormedInput& n_btd, const BlockWeights& weights,
-                 at::Tensor values, const at::Tensor& first_v, const PassInputs& pass,
-                 Kernel qkv) const;
+                 at::Tensor values, const at::Tensor& first_v, const PassInputs& pass, Kernel qkv,
+                 const TokenHeadWeights& token_weights = {}) const;
   // Kernel of the QKV projection of a layer call with rows like x [B, T, D], and the form in which
   // that kernel reads n.
   Kernel choose_qkv(const LayerCall& call, const BlockWeights& weights, const at::Tensor& x,
@@ -46,8 +51,16 @@ class Attention {
   HeadGateInputs head_gate(const LayerCall& call, const NormedInput& n_btd, const Weight& qkv,
                            const at::Tensor& adapted, const HeadGateGradientPtr& n_gradient,
                            const PassInputs& pass) const;
+  // Attention's output [B, T or scored, heads, hd]; token_weights: at the same positions.
   at::Tensor attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
-                    const PassInputs& pass, const AttentionDeltaPtr& delta) const;
+                    const PassInputs& pass, const AttentionDeltaPtr& delta,
+                    const TokenHeadWeights& token_weights) const;
+  // The keys and values up to the last query's position. Adds the heads to the cache, if any.
+  std::array<at::Tensor, 2> seen_by(const LayerCall& call, const Qkv& heads,
+                                    const PassInputs& pass) const;
+  // Attention alone, of the last positions of k and v in passes with scored positions or a cache.
+  at::Tensor plain_attention(const LayerCall& call, const at::Tensor& q, const at::Tensor& k,
+                             const at::Tensor& v, const PassInputs& pass) const;
 
   const Plan& plan_;
   const ParameterTable& table_;

@@ -20,11 +20,12 @@ Backbone::Backbone(const Numerics& numerics, const ComputeSizes& sizes, const Pl
       weights_(weights),
       layers_(plan, sizes, table, weights, numerics) {}
 
-const RopeTable& Backbone::rope_table(const Pass& calls, std::int64_t seq_len, std::int64_t context,
-                                      at::Device device) const {
+const Backbone::RopeTables& Backbone::rope_tables(const Pass& calls, std::int64_t seq_len,
+                                                  std::int64_t context, at::Device device) const {
   const auto& frequencies = calls.rope_frequencies;
   const void* const own = frequencies.defined() ? frequencies.const_data_ptr() : nullptr;
-  const std::tuple key(own, seq_len, context);
+  const bool paired = std::ranges::any_of(calls.calls, &LayerCall::paired);
+  const std::tuple key(own, paired, seq_len, context);
   const auto found = rope_tables_.find(key);
   if (found != rope_tables_.end()) return found->second;
   const RopeOptions options{.dims = plan_.shape.rope_dims,
@@ -32,19 +33,28 @@ const RopeTable& Backbone::rope_table(const Pass& calls, std::int64_t seq_len, s
                             .bf16_frequencies = numerics_.record_quirks,
                             .context = context,
                             .trained = numerics_.rope.trained,
-                            .frequencies = frequencies};
-  auto [cos, sin] = make_rope_table(seq_len, options, numerics_.compute, at::kCPU);
-  // The padding of a half is not rotated: cos 1, sin 0.
-  if (const auto added = sizes_.half_rope_dims - cos.size(1); added > 0) {
-    cos = at::constant_pad_nd(cos, {0, added}, 1);
-    sin = at::constant_pad_nd(sin, {0, added});
-  }
-  // The copies synchronize with the host, so that passes on any stream may read them.
-  return rope_tables_.emplace(key, RopeTable{cos.to(device), sin.to(device)}).first->second;
+                            .frequencies = frequencies,
+                            .interleaved = plan_.rope_interleaved};
+  const auto on_device = [&](RopeTable table) {
+    // The padding of a half is not rotated: cos 1, sin 0.
+    if (const auto added = sizes_.half_rope_dims - table.cos.size(-1); added > 0) {
+      table.cos = at::constant_pad_nd(table.cos, {0, added}, 1);
+      table.sin = at::constant_pad_nd(table.sin, {0, added});
+    }
+    // The copies synchronize with the host, so that passes on any stream may read them.
+    return RopeTable{table.cos.to(device), table.sin.to(device), table.interleaved};
+  };
+  RopeTables tables{
+      .plain = on_device(make_rope_table(seq_len, options, numerics_.compute, at::kCPU)),
+      .paired = {}};
+  if (paired)
+    tables.paired = on_device(
+        make_paired_rope_table(seq_len, plan_.shape.heads, options, numerics_.compute, at::kCPU));
+  return rope_tables_.emplace(key, tables).first->second;
 }
 
-RopeTable Backbone::rope_rows(const Pass& calls, const at::Tensor& inputs_bt,
-                              const PassInputs& pass, std::int64_t context) const {
+Backbone::RopeTables Backbone::rope_rows(const Pass& calls, const at::Tensor& inputs_bt,
+                                         const PassInputs& pass, std::int64_t context) const {
   const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
@@ -52,10 +62,10 @@ RopeTable Backbone::rope_rows(const Pass& calls, const at::Tensor& inputs_bt,
   if (pass.documents) own = pass.documents->longest;
   if (numerics_.rope.by_row) own = row;
   const auto spanned = std::max({numerics_.rope.longest, own, context});
-  const auto& whole = rope_table(calls, row, spanned, inputs_bt.device());
+  const auto& whole = rope_tables(calls, row, spanned, inputs_bt.device());
   if (row == length) return whole;
-  const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
-  return {of_inputs(whole.cos), of_inputs(whole.sin)};
+  return {.plain = whole.plain.narrow(begin, length),
+          .paired = whole.paired.cos.defined() ? whole.paired.narrow(begin, length) : RopeTable{}};
 }
 
 at::Tensor Backbone::q_gain(const Pass& calls, at::Device device) const {
@@ -118,7 +128,9 @@ at::Tensor Backbone::embed(const at::Tensor& inputs_bt, const at::Tensor& docume
 
 NormedInput Backbone::final_states(const at::Tensor& inputs_bt, const Pass& calls, PassInputs pass,
                                    std::int64_t context) const {
-  pass.rope = rope_rows(calls, inputs_bt, pass, context);
+  const auto [rope, paired_rope] = rope_rows(calls, inputs_bt, pass, context);
+  pass.rope = rope;
+  pass.paired_rope = paired_rope;
   pass.q_gain = q_gain(calls, inputs_bt.device());
   pass.id_order = std::make_shared<IdOrder>();
   auto x0 = embed(inputs_bt, pass);
@@ -137,8 +149,10 @@ Weight Backbone::head(std::int64_t rows, bool fp8) const {
 
 LayerKernels Backbone::choose_kernels(const Pass& calls, const at::Tensor& x, std::int64_t context,
                                       bool fp8) const {
+  const auto& rope = rope_tables(calls, x.size(1), context, x.device());
   return layers_.choose_kernels(calls.calls.front(), x,
-                                {.rope = rope_table(calls, x.size(1), context, x.device()),
+                                {.rope = rope.plain,
+                                 .paired_rope = rope.paired,
                                  .q_gain = q_gain(calls, x.device()),
                                  .fp8 = fp8});
 }

@@ -43,12 +43,16 @@ class Backbone {
                    std::shared_ptr<IdOrder> id_order) const;
   // Embeds the inputs of a pass; the cache's last ids precede them.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
+  // Tables of a pass; `paired` is undefined if no layer call has paired heads.
+  struct RopeTables {
+    RopeTable plain, paired;
+  };
   // `context`: tokens that attention spans.
-  const RopeTable& rope_table(const Pass& calls, std::int64_t seq_len, std::int64_t context,
-                              at::Device device) const;
-  // Rows of the table at the inputs' positions.
-  RopeTable rope_rows(const Pass& calls, const at::Tensor& inputs_bt, const PassInputs& pass,
-                      std::int64_t context) const;
+  const RopeTables& rope_tables(const Pass& calls, std::int64_t seq_len, std::int64_t context,
+                                at::Device device) const;
+  // Rows of the tables at the inputs' positions.
+  RopeTables rope_rows(const Pass& calls, const at::Tensor& inputs_bt, const PassInputs& pass,
+                       std::int64_t context) const;
   // Gain that turns attention's scale 1/√head_dim into the pass's own; undefined if it has none.
   at::Tensor q_gain(const Pass& calls, at::Device device) const;
 
@@ -58,8 +62,9 @@ class Backbone {
   const ParameterTable& table_;
   const WeightCopies& weights_;
   const Layers layers_;
-  // Key: frequencies of the pass, row length, context.
-  mutable std::map<std::tuple<const void*, std::int64_t, std::int64_t>, RopeTable> rope_tables_;
+  // Key: frequencies of the pass, whether it has paired heads, row length, context.
+  mutable std::map<std::tuple<const void*, bool, std::int64_t, std::int64_t>, RopeTables>
+      rope_tables_;
   mutable std::map<double, at::Tensor> q_gains_;  // by scale
 };
 

@@ -13,15 +13,20 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
   double matrices = 0;
   const double heads = static_cast<double>(shape.vocab) * dim *
                        static_cast<double>(1 + plan.head.multi_token.size());
-  // Twice the average number of keys per query: n, or 2w − w²/n with a window w.
+  // Twice the average number of keys that a query sees, of n: n, or 2w − w²/n with a window w.
+  const auto seen = [](std::int64_t window, std::int64_t length) {
+    const auto n = static_cast<double>(length);
+    const auto w = window > 0 ? static_cast<double>(std::min(window, length)) : n;
+    return 2 * w - w * w / n;
+  };
   double keys = 0;
   for (const auto& call : pass.calls) {
     matrices += mlp_matrices;
     if (!call.attends) continue;
     matrices += attention_matrices;
-    const auto seen = call.window > 0 ? std::min(call.window, context) : context;
-    const double n = static_cast<double>(context), w = static_cast<double>(seen);
-    keys += 2 * w - w * w / n;
+    // Paired heads: twice the queries of half the heads.
+    keys += seen(call.window, call.paired ? 2 * context : context);
+    if (call.composed_window > 0) keys += seen(call.composed_window, context);
   }
   // q·kᵀ and p·v: once forward, twice backward.
   const double attention = 6 * dim * keys;

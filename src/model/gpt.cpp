@@ -28,7 +28,7 @@ double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
 Gpt::Gpt(Plan plan, const ParameterTable& table, const Numerics& numerics)
     : numerics_(numerics),
       plan_(std::move(plan)),
-      sizes_(compute_sizes(plan_.shape, numerics.padding)),
+      sizes_(compute_sizes(plan_.shape, numerics.padding, plan_.rope_interleaved)),
       table_(table),
       weights_(plan_, table_, numerics_),
       backbone_(numerics_, sizes_, plan_, table_, weights_),

@@ -44,8 +44,10 @@ NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
 }
 
 Attention::Output Layer::attention(const NormedInput& n_btd, const at::Tensor& values,
-                                   const at::Tensor& first_v) const {
-  return layers_.attention_.forward(call_, n_btd, weights_, values, first_v, pass_, kernels_.qkv);
+                                   const at::Tensor& first_v,
+                                   const TokenHeadWeights& token_weights) const {
+  return layers_.attention_.forward(call_, n_btd, weights_, values, first_v, pass_, kernels_.qkv,
+                                    token_weights);
 }
 
 ResidualNorm Layer::add_attention(const at::Tensor& x_btd,

@@ -43,8 +43,10 @@ class Layer {
   NormedLanes norm_lanes(const LaneTerms& terms) const;
   // Attention before the output projection. `values` [B, T, KV·hd]: added to the block's own
   // values; first_v: values of the first layer call, for a value residual. Both may be undefined.
+  // token_weights: of the heads at all positions.
   Attention::Output attention(const NormedInput& n_btd, const at::Tensor& values,
-                              const at::Tensor& first_v) const;
+                              const at::Tensor& first_v,
+                              const TokenHeadWeights& token_weights = {}) const;
   // Adds attention's output projection to x and norms the sum for the MLP; scored rows only.
   ResidualNorm add_attention(const at::Tensor& x_btd, const Attention::Output& attended) const;
   // The output projection alone, as a term.

@@ -55,9 +55,9 @@ ModelShape model_shape(const ModelConfig& config) {
           .hidden = mlp_hidden(config)};
 }
 
-ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding) {
+ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding, bool rope_interleaved) {
   const auto head = shape.head_dim, half = shape.rope_dims / 2;
-  const auto padded_half = round_up(half, padding.channels);
+  const auto padded_half = rope_interleaved ? half : round_up(half, padding.channels);
   auto qk_runs = rotated_runs(head, half, padded_half);
   const auto qk_end = qk_runs.back().to + qk_runs.back().count;
   const auto least = std::max(2 * padded_half, std::max(qk_end, head));

@@ -40,10 +40,11 @@ struct ComputeSizes {
   std::int64_t vocab, dim, hidden;
   std::int64_t head_dim, half_rope_dims;
   // Runs of a query or key head. Each rotated half is padded separately, its padding filled first
-  // with channels that RoPE does not rotate.
+  // with channels that RoPE does not rotate. Interleaved pairs need no such padding.
   std::vector<ChannelRun> qk_runs;
   std::vector<ChannelRun> v_runs;  // of a value head, and of attention's output
 };
-ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding);
+ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding,
+                           bool rope_interleaved = false);
 
 }  // namespace tg

@@ -27,7 +27,8 @@ using OperandObserver =
     std::function<void(Operand operand, std::int64_t block, const at::Tensor& rows)>;
 
 struct PassInputs {
-  RopeTable rope{};  // at the inputs' positions
+  RopeTable rope{};         // at the inputs' positions
+  RopeTable paired_rope{};  // of paired heads; undefined if no layer call of the pass has them
   // Order of the ids, in which every table that is looked up with them sums its gradient.
   std::shared_ptr<IdOrder> id_order{};
   at::Tensor q_gain{};  // [heads] fp32, a constant of all layer calls; undefined: the blocks' own
@@ -45,6 +46,7 @@ struct PassInputs {
   // `observer`.
   std::shared_ptr<const LoraPass> loras{};
 
+  const RopeTable& rope_of(const LayerCall& call) const { return call.paired ? paired_rope : rope; }
   // `rows`: a tensor or a NormedInput.
   template <class Rows>
   void observe(Operand operand, std::int64_t block, const Rows& rows) const {

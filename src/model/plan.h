@@ -111,10 +111,20 @@ struct LayerCall {
   } skip{};
   std::optional<std::int64_t> keep_input{};  // slot that saves x for a later skip
 
-  LaneMix lanes{};            // none: one lane, attention then MLP
-  bool attends = true;        // false: the MLP alone
-  std::int64_t window = 0;    // tokens that a query attends to, itself included; 0: all before
-  bool exclusive = false;     // attention subtracts the component along the query's own value
+  LaneMix lanes{};          // none: one lane, attention then MLP
+  bool attends = true;      // false: the MLP alone
+  std::int64_t window = 0;  // tokens that a query attends to, itself included; 0: all before
+  bool exclusive = false;   // attention subtracts the component along the query's own value
+  // Heads are paired (ops/attention/paired_heads.h), with rotations of their own; `window` counts
+  // elements, two a token. As many KV heads as heads, an even number.
+  bool paired = false;
+  // The second half of a key's channels is that of the token before (QkvInputs::key_offset). Not in
+  // decoding, whose cache has no plain keys.
+  bool key_offset = false;
+  // Tokens, itself included, whose attention a query composes with the flow's weights
+  // (ops/attention/composed_attention.h); 0: none. As many KV heads as heads. Not with paired
+  // heads.
+  std::int64_t composed_window = 0;
   ParameterId value_scale{};  // of the value embedding; none: no value embedding
   bool last = false;          // its output is read at scored positions only
 };
@@ -170,7 +180,8 @@ struct Plan {
   ModelShape shape;
   Flow flow = nullptr;
   double rope_base = 0;
-  double negative_slope = 0;  // of the MLP's leaky ReLU
+  bool rope_interleaved = false;  // RoPE rotates the pairs (2j, 2j + 1), else half-split ones
+  double negative_slope = 0;      // of the MLP's leaky ReLU
   EmbeddingPlan embedding;
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;

@@ -8,7 +8,7 @@ namespace tg {
 WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics)
     : numerics_(numerics) {
   const at::NoGradGuard no_grad;
-  const auto sizes = compute_sizes(plan.shape, numerics.padding);
+  const auto sizes = compute_sizes(plan.shape, numerics.padding, plan.rope_interleaved);
   const auto& matrices = plan.matrices;
   BlockWeights banks;
   banks.qkv = make_qkv(plan, table, sizes);
