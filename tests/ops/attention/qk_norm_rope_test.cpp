@@ -81,6 +81,41 @@ TEST(QkNormRope, TheFirstLayersValueIsPassedOnAndAddedByItsWeight) {
   EXPECT_TRUE(test::is_same(later.first_v, in.first_v));
 }
 
+TEST(QkNormRope, AnOffsetTakesTheSecondHalfOfAKeyFromTheTokenBefore) {
+  auto in = kInputs;
+  const auto qkv = projection(7);
+  const auto plain = qk_norm_rope(qkv, in, table());
+  in.key_offset = true;
+  const auto offset = qk_norm_rope(qkv, in, table());
+  EXPECT_TRUE(test::is_same(offset.q, plain.q));
+  EXPECT_TRUE(test::is_same(offset.v, plain.v));
+  const auto half = kDim / 2;
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    const auto now = plain.k.select(1, t), before = plain.k.select(1, t == 0 ? 0 : t - 1),
+               found = offset.k.select(1, t);
+    EXPECT_TRUE(test::is_same(found.narrow(-1, 0, half), now.narrow(-1, 0, half))) << t;
+    EXPECT_TRUE(test::is_same(found.narrow(-1, half, half), before.narrow(-1, half, half))) << t;
+  }
+}
+
+TEST(QkNormRope, TheOffsetsHalvesAreThoseWithoutPadding) {
+  auto in = kInputs;
+  in.key_offset = true;
+  const auto qkv = projection(8);
+  const auto expected = qk_norm_rope(qkv, in, table());
+  const auto padded = at::constant_pad_nd(qkv.unflatten(-1, {-1, kDim}), {0, 4}).flatten(-2);
+  in.channels = kDim;
+  EXPECT_TRUE(test::is_close(qk_norm_rope(padded, in, table()).k,
+                             at::constant_pad_nd(expected.k, {0, 4}), 1e-13, 1e-14));
+}
+
+TEST(QkNormRope, AnOffsetsGradientIsRight) {
+  const auto keys = [](const at::Tensor& qkv) {
+    return qk_norm_rope(qkv, {.heads = 0, .kv_heads = 2, .key_offset = true}, table()).k;
+  };
+  EXPECT_TRUE(test::gradient_is_right(keys, test::normal({2, kTokens, 4 * kDim}, 14)));
+}
+
 // Two layers, so that first_v's gradient passes through the second.
 TEST(QkNormRope, GradientIsRight) {
   const auto two_layers = [&](const at::Tensor& qkv_of_first, const at::Tensor& qkv_of_second,

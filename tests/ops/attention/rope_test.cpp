@@ -1,5 +1,6 @@
 #include "ops/attention/projection/rope.h"
 
+#include "tests/ops/attention/record_89.h"
 #include "tests/ops/gradcheck.h"
 
 namespace tg {
@@ -107,10 +108,60 @@ TEST(Rope, DotProductsDependOnTheDistanceAlone) {
   EXPECT_TRUE(test::is_close(moved, products.slice(0, 0, -1).slice(1, 0, -1), 0, 1e-12));
 }
 
+// Interleaved pairs are half-split ones of reordered channels.
+TEST(Rope, RotatesInterleavedPairs) {
+  const auto x = test::normal({2, 9, 2, 10}, 7);
+  RopeOptions options{.dims = 6, .base = 100};
+  const auto halves = rope(x.index_select(-1, at::tensor({0, 2, 4, 1, 3, 5, 6, 7, 8, 9})),
+                           make_rope_table(9, options, at::kDouble, at::kCPU));
+  options.interleaved = true;
+  const auto y = rope(x, make_rope_table(9, options, at::kDouble, at::kCPU));
+  EXPECT_TRUE(
+      test::is_same(y, halves.index_select(-1, at::tensor({0, 3, 1, 4, 2, 5, 6, 7, 8, 9}))));
+  const auto whole = x.narrow(-1, 0, 6);
+  EXPECT_TRUE(test::is_same(rope(whole, make_rope_table(9, options, at::kDouble, at::kCPU)),
+                            y.narrow(-1, 0, 6)));
+}
+
+TEST(Rope, OfPairedHeadsTakesTwoPositionsPerToken) {
+  constexpr std::int64_t kTokens = 5, kHeads = 4;
+  const auto x = test::normal({2, kTokens, kHeads, 6}, 8);
+  for (const bool interleaved : {false, true}) {
+    const RopeOptions options{.dims = 4, .base = 100, .interleaved = interleaved};
+    const auto table = make_rope_table(2 * kTokens, options, at::kDouble, at::kCPU);
+    const auto paired = make_paired_rope_table(kTokens, kHeads, options, at::kDouble, at::kCPU);
+    ASSERT_EQ(paired.cos.sizes(), at::IntArrayRef({kTokens, kHeads, 2}));
+    const auto y = rope(x, paired);
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      for (std::int64_t h = 0; h < kHeads; ++h) {
+        const auto head = [&](const at::Tensor& of) { return of.narrow(1, t, 1).narrow(2, h, 1); };
+        EXPECT_TRUE(test::is_same(head(y), rope(head(x), table.narrow(2 * t + h % 2, 1))));
+      }
+    }
+  }
+}
+
+TEST(Rope, GivesTheHeadsOfRecord89) {
+  const auto reference = test::record_89_attention();
+  const auto x = reference.at("rotary.x").unsqueeze(0);
+  const RopeOptions options{
+      .dims = 64, .frequencies = reference.at("rotary.frequencies"), .interleaved = true};
+  const auto plain = rope(x, make_rope_table(x.size(1), options, at::kFloat, at::kCPU)),
+             paired = rope(
+                 x, make_paired_rope_table(x.size(1), x.size(2), options, at::kFloat, at::kCPU));
+  EXPECT_TRUE(test::is_close(plain[0], reference.at("rotary.y"), 1e-6, 3e-7));
+  EXPECT_TRUE(test::is_close(paired[0], reference.at("rotary.y_paired"), 1e-6, 3e-7));
+}
+
 TEST(Rope, GradientIsRight) {
-  const auto table = make_rope_table(4, {.dims = 4}, at::kDouble, at::kCPU);
-  const auto f = [&](const at::Tensor& x) { return rope(x, table); };
-  EXPECT_TRUE(test::gradient_is_right(f, test::normal({1, 4, 2, 6}, 6)));
+  for (const bool interleaved : {false, true}) {
+    const RopeOptions options{.dims = 4, .interleaved = interleaved};
+    for (const auto& table : {make_rope_table(4, options, at::kDouble, at::kCPU),
+                              make_paired_rope_table(4, 2, options, at::kDouble, at::kCPU)}) {
+      const auto f = [&](const at::Tensor& x) { return rope(x, table); };
+      EXPECT_TRUE(test::gradient_is_right(f, test::normal({1, 4, 2, 6}, 6)));
+    }
+  }
 }
 
 }  // namespace

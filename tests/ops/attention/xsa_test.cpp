@@ -38,5 +38,29 @@ TEST(ExclusiveAttention, GradientIsRight) {
       y, v));
 }
 
+TEST(WeightedExclusiveAttention, RemovesItsShareOfThePartAlongTheOwnValue) {
+  constexpr std::int64_t kHeads = 6, kKvHeads = 2;
+  const auto y = test::normal({2, 3, kHeads, 5}, 8), v = test::normal({2, 3, kKvHeads, 5}, 9),
+             weight = test::normal({2, 3, kHeads}, 10);
+  const auto share = at::tanh(weight).unsqueeze(-1);
+  EXPECT_TRUE(test::is_close(weighted_exclusive_attention(y, v, weight),
+                             y - share * (y - exclusive_attention(y, v)), 1e-12, 1e-13));
+  EXPECT_TRUE(test::is_same(weighted_exclusive_attention(y, v, at::zeros_like(weight)), y));
+}
+
+TEST(WeightedExclusiveAttention, DividesByNoLessThanTheLeastSquare) {
+  const auto y = test::normal({1, 2, 2, 4}, 11), v = test::normal({1, 2, 2, 4}, 12) * 1e-6,
+             weight = test::normal({1, 2, 2}, 13);
+  const auto dots = (y * v).sum(-1, true);
+  const auto expected = y - at::tanh(weight).unsqueeze(-1) * dots / 1e-8 * v;
+  EXPECT_TRUE(test::is_close(weighted_exclusive_attention(y, v, weight), expected, 1e-13, 1e-14));
+}
+
+TEST(WeightedExclusiveAttention, GradientIsRight) {
+  const auto y = test::normal({1, 3, 4, 3}, 14), v = test::normal({1, 3, 2, 3}, 15),
+             weight = test::normal({1, 3, 4}, 16);
+  EXPECT_TRUE(test::gradient_is_right(weighted_exclusive_attention, y, v, weight));
+}
+
 }  // namespace
 }  // namespace tg
