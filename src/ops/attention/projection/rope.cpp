@@ -51,6 +51,7 @@ RopeTable make_paired_rope_table(std::int64_t seq_len, std::int64_t heads,
 }
 
 at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table) {
+  if (x_bthd.size(2) == 0) return x_bthd;  // also with a table per head
   const std::int64_t half = table.cos.size(-1);
   const std::int64_t rest = x_bthd.size(-1) - 2 * half;
   // [T, 1, half] if it is the same for every head.
