@@ -58,6 +58,16 @@ TEST(ComputeSizes, AreTheNextMultiples) {
   EXPECT_EQ(sizes.half_rope_dims, 8);
 }
 
+TEST(ComputeSizes, KeepInterleavedPairsTogether) {
+  const auto sizes = compute_sizes(model_shape(with_heads(2, 22, 10)), {.channels = 8},
+                                   /*rope_interleaved=*/true);
+  EXPECT_EQ(sizes.head_dim, 24);
+  EXPECT_EQ(sizes.half_rope_dims, 5);
+  ASSERT_EQ(sizes.qk_runs.size(), 1u);
+  EXPECT_EQ(sizes.qk_runs[0].to, 0);
+  EXPECT_EQ(sizes.qk_runs[0].count, 22);
+}
+
 // With whole heads rotated each half is a multiple of 8, so that the head is one of 16; channels
 // that are not rotated fill the gaps between the halves first.
 TEST(ComputeSizes, EveryEvenHeadFitsTheKernelsAndKeepsItsPairs) {

@@ -108,6 +108,27 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
   EXPECT_NEAR((flops({0}) - flops({0, 1024, 100, 0, 100})) / saved, 1, 1e-3);
 }
 
+TEST(Plan, CountsTheElementsOfPairedHeadsAndTheKeysOfComposedAttention) {
+  constexpr std::int64_t kContext = 4096;
+  const auto plan = test::plan_of(test::tiny_record());
+  auto pass = plan.pass(0);
+  const auto flops = [&] { return training_flops_per_token(plan, pass, kContext); };
+  auto& call = pass.calls[1];
+  call.window = 100;
+  const double none = flops();
+  call.composed_window = 100;
+  const double composed = flops();
+  call.composed_window = 0;
+  call.window = 0;
+  const double all = flops();
+  call.paired = true;
+  const double dim = static_cast<double>(plan.shape.dim);
+  EXPECT_NEAR(flops() - all, 6 * dim * kContext, 1e-6 * all);
+  call.window = 100;
+  EXPECT_NEAR(flops() - none, 6 * dim * (100.0 * 100 / (2 * kContext)), 1e-9 * all);
+  EXPECT_NEAR(composed - none, 6 * dim * (200 - 100.0 * 100 / kContext), 1e-9 * all);
+}
+
 // Every parameter that is declared is in the plan, and no other: what nothing reads would be
 // trained for nothing.
 TEST(Plan, HasEveryDeclaredParameterOnce) {

@@ -279,6 +279,20 @@ TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
   }
 }
 
+TEST_P(QkNormRopeGpu, InterleavedTablesTablesPerHeadAndTheOffsetAreTheReferences) {
+  const auto x = test::normal({2, 8, 16}, 1, GetParam()).to(test::kGpu);
+  const RopeOptions options{.dims = 32}, interleaved{.dims = 32, .interleaved = true};
+  const auto plain = make_rope_table(8, options, GetParam(), test::kGpu);
+  const auto supports = [&](const RopeTable& table, bool key_offset) {
+    const QkvInputs in{.heads = 4, .kv_heads = 4, .key_offset = key_offset};
+    return qk_norm_rope_kernels_support(x, 64, in, table);
+  };
+  EXPECT_TRUE(supports(plain, false));
+  EXPECT_FALSE(supports(plain, true));
+  EXPECT_FALSE(supports(make_rope_table(8, interleaved, GetParam(), test::kGpu), false));
+  EXPECT_FALSE(supports(make_paired_rope_table(8, 4, options, GetParam(), test::kGpu), false));
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, QkNormRopeGpu,
                          ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
                          [](const auto& tested) {
