@@ -213,9 +213,10 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
   const auto of_scored = [&](const at::Tensor& x) {
     return x.defined() ? pass.scored_rows(x, call) : x;
   };
-  const TokenHeadWeights scored_weights{of_scored(token_weights.pre), of_scored(token_weights.post),
-                                        of_scored(token_weights.exclusive),
-                                        of_scored(token_weights.gate)};
+  const TokenHeadWeights scored_weights{.exclusive = of_scored(token_weights.exclusive),
+                                        .gate = of_scored(token_weights.gate),
+                                        .pre = of_scored(token_weights.pre),
+                                        .post = of_scored(token_weights.post)};
   const auto y = attend(call, heads, gate, pass, delta, scored_weights).flatten(2, 3);
   pass.observe(Operand::qkv, call.block, n_btd);
   pass.observe(Operand::out, call.block, y);

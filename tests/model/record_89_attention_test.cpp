@@ -70,10 +70,10 @@ TEST_P(Record89Attention, OfALongLayerIsTheScripts) {
                        .composed_window = 10};
   const auto weight = [&](const std::string& name) { return value("plain." + name).unsqueeze(0); };
   const auto y = run("plain", call,
-                     {.pre = weight("dc_w1"),
-                      .post = weight("dc_w2"),
-                      .exclusive = weight("xsa"),
-                      .gate = weight("head_gates")});
+                     {.exclusive = weight("xsa"),
+                      .gate = weight("head_gates"),
+                      .pre = weight("dc_w1"),
+                      .post = weight("dc_w2")});
   expect_close(y, "plain");
 }
 
