@@ -23,11 +23,10 @@ std::string json_text(const json& value, int indent) {
   return value.dump(indent, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
 
-json read_json_file(const std::string& path) {
-  constexpr std::uint64_t kMaxBytes = 1 << 20;
+json read_json_file(const std::string& path, std::uint64_t max_bytes) {
   const FileSource source(path);
-  REQUIRE(source.size() <= kMaxBytes, ExitCode::bad_data, "{}: expected at most {} bytes, found {}",
-          path, kMaxBytes, source.size());
+  REQUIRE(source.size() <= max_bytes, ExitCode::bad_data, "{}: expected at most {} bytes, found {}",
+          path, max_bytes, source.size());
   auto value = parse_json(source.read(0, source.size()));
   REQUIRE(value, ExitCode::bad_data, "{}: expected JSON nested {} deep, found more", path,
           kMaxJsonDepth);

@@ -19,8 +19,8 @@ std::optional<nlohmann::json> parse_json(std::string_view text, int max_depth = 
 // exception. `indent` of -1: one line.
 std::string json_text(const nlohmann::json& value, int indent);
 
-// Reads at most 1 MiB. Throws Error(missing_input), Error(io) and Error(bad_data).
-nlohmann::json read_json_file(const std::string& path);
+// Reads at most max_bytes. Throws Error(missing_input), Error(io) and Error(bad_data).
+nlohmann::json read_json_file(const std::string& path, std::uint64_t max_bytes = 1 << 20);
 
 // Writes indented JSON and a final newline through AtomicFile. Throws Error(cannot_create) and
 // Error(io).

@@ -58,6 +58,23 @@ ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
   }
 }
 
+std::vector<RankedPiece> ByteLevelBpe::ranked_pieces() const {
+  std::unordered_map<TokenId, std::uint32_t> ranks;
+  for (const auto& [pair, merge] : merges_) {
+    auto& rank = ranks.emplace(merge.id, merge.rank).first->second;
+    rank = std::min(rank, merge.rank);
+  }
+  std::vector<RankedPiece> pieces;
+  for (const auto& [bytes, id] : words_) {
+    const auto rank = ranks.find(id);
+    if (rank != ranks.end())
+      pieces.push_back({.bytes = std::string(bytes), .id = id, .rank = rank->second});
+    else if (bytes.size() == 1)
+      pieces.push_back({.bytes = std::string(bytes), .id = id, .rank = 0});
+  }
+  return pieces;
+}
+
 std::string ByteLevelBpe::normalized(std::string_view text) const {
   return std::string(nfc_ ? NfcText(text).text() : text);
 }

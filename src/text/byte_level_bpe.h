@@ -6,6 +6,7 @@
 
 #include "text/bpe_vocabulary.h"
 #include "text/pre_tokenizer.h"
+#include "text/ranked_piece.h"
 #include "text/tokenizer_model.h"
 
 namespace tg {
@@ -33,6 +34,12 @@ class ByteLevelBpe final : public TokenizerModel {
   std::string decode(std::span<const TokenId> ids) const override;
   std::string decode_continued(std::span<const TokenId> ids) const override { return decode(ids); }
   bool splittable() const override { return splittable_; }
+
+  // Returns whether words are those of GPT-2's pattern.
+  bool has_gpt2_words() const { return pre_tokenizer_.is_gpt2(); }
+  // Returns the single bytes and the pieces that merges make of their bytes, each with the lowest
+  // rank of its merges.
+  std::vector<RankedPiece> ranked_pieces() const;
 
  private:
   void merge(std::string_view word, std::vector<TokenId>& ids) const;

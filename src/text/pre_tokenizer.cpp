@@ -43,6 +43,7 @@ const char* const kGpt2Pattern =
     "|[" WHITE "]+";
 
 struct PreTokenizer::Pattern {
+  std::string text;
   Code code;
 };
 
@@ -66,7 +67,7 @@ PreTokenizer::PreTokenizer(const std::vector<std::string>& patterns, const std::
             escaped(pattern, 200));
     // JIT may fail where memory cannot be made executable; the pattern is then interpreted.
     pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
-    patterns_.push_back({std::move(code)});
+    patterns_.push_back({pattern, std::move(code)});
   }
 }
 
@@ -103,6 +104,10 @@ bool PreTokenizer::may_cut_before_spaces() const {
     if (words != of_parts) return false;
   }
   return true;
+}
+
+bool PreTokenizer::is_gpt2() const {
+  return patterns_.size() == 1 && patterns_.front().text == kGpt2Pattern;
 }
 
 void PreTokenizer::split(std::string_view text, std::size_t step,

@@ -26,6 +26,8 @@ class PreTokenizer {
   // the whole and its parts have equal words: tried on random texts, since the words of a pattern
   // do not follow from its form.
   bool may_cut_before_spaces() const;
+  // Returns whether the words are those of kGpt2Pattern alone.
+  bool is_gpt2() const;
 
  private:
   struct Pattern;

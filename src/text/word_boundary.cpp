@@ -63,7 +63,7 @@ bool may_end_word(CharacterClass end, CharacterClass start) {
 
 bool ends_in_contraction(std::string_view piece) {
   if (valid_utf8_prefix(piece) != piece.size()) return false;
-  for (const std::string_view contraction : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
+  for (const auto contraction : kContractions) {
     if (!piece.ends_with(contraction)) continue;
     const auto before = piece.substr(0, piece.size() - contraction.size());
     const auto end = class_of_end(before);

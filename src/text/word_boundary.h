@@ -1,10 +1,15 @@
 #pragma once
 // Where GPT-2's pattern (text/pre_tokenizer.h) ends a word between two pieces, from the pieces
 // alone.
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 namespace tg {
+
+// The contractions that are words of GPT-2's pattern.
+inline constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "'ve",
+                                                                  "'m", "'ll", "'d"};
 
 // Unicode's White_Space; letters (category L) and numbers (N), as \p{L} and \p{N}; all others, with
 // marks and controls. `inside`: the piece begins or ends inside a character.
@@ -20,8 +25,8 @@ CharacterClass class_of_end(std::string_view piece);
 // boundary between letters and numbers is none here: no merge of the vocabularies crosses it.
 bool may_end_word(CharacterClass end, CharacterClass start);
 
-// Returns whether the piece ends in 's, 't, 're, 've, 'm, 'll or 'd, at its start or behind a
-// letter or number: GPT-2's pattern ends a word there, whatever follows. False if it is not UTF-8.
+// Returns whether the piece ends in a contraction at its start or behind a letter or number: a word
+// ends there, whatever follows. False if it is not UTF-8.
 bool ends_in_contraction(std::string_view piece);
 
 }  // namespace tg

@@ -1,3 +1,6 @@
+#include "text/byte_level_bpe.h"
+
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -233,6 +236,27 @@ TEST(MergeListWithIds, MergesInTheOrderOfLinesAndMayMakeAPieceTwice) {
   EXPECT_EQ(encode(tokenizer, "abc bc"), (Ids{258, 220, 256}));
   EXPECT_EQ(encode(tokenizer, "abbc"), (Ids{257, 256}));
   EXPECT_EQ(tokenizer.bos_id(), -1);
+}
+
+// In abc the merge of b and c comes first, and a and bc do not merge.
+TEST(MergeListWithIds, RanksThePiecesThatMergesMakeByTheirFirstMerge) {
+  const TempDir dir;
+  auto ids = ids_of_bytes();
+  ids.update({{"bc", 300}, {"ab", 299}, {"abc", 298}, {"cbc", 297}, {"cb", 296}});
+  write_file(dir / "vocab.json", ids.dump());
+  write_file(dir / "merges.txt", "#version: 0.2\nb c\na b\nc bc\nab c\nc b\ncb c\n");
+  const Tokenizer tokenizer(dir / "merges.txt");
+  const auto& bpe = dynamic_cast<const ByteLevelBpe&>(tokenizer.model());
+  EXPECT_TRUE(bpe.has_gpt2_words());
+  std::map<std::string, std::pair<TokenId, std::uint32_t>> merged;
+  std::size_t bytes = 0;
+  for (const auto& piece : bpe.ranked_pieces()) {
+    if (piece.bytes.size() > 1) merged[piece.bytes] = {piece.id, piece.rank};
+    bytes += piece.bytes.size() == 1;
+  }
+  EXPECT_EQ(bytes, 256u);
+  EXPECT_EQ(merged, (decltype(merged){
+                        {"bc", {300, 2}}, {"ab", {299, 3}}, {"cbc", {297, 4}}, {"cb", {296, 6}}}));
 }
 
 TEST(MergeListWithIds, ThatDoNotFitTogetherAreRefusedByBothNames) {
