@@ -74,6 +74,7 @@ const char* name_of(UpdateRule rule, const OptimConfig& optim) {
     case UpdateRule::muon:
       return optim.normuon ? "NorMuon" : "Muon";
     case UpdateRule::none:
+    case UpdateRule::constant:
       break;
   }
   return "never updated";

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/tied_rows.h"
@@ -10,15 +11,17 @@ namespace tg {
 
 namespace {
 
-// Draws in fp32 on the CPU, as Python does before it moves the model.
+// Draws on the CPU, as Python does before it moves the model.
 class Generator {
  public:
   explicit Generator(std::int64_t seed)
       : generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))) {}
 
   // Each result is valid until the next draw.
-  at::Tensor normal(at::IntArrayRef shape, double std = 1.0) {
-    return buffer(shape).normal_(0.0, std, generator_);
+  // In another dtype than fp32, other numbers than a rounded fp32 draw.
+  at::Tensor normal(at::IntArrayRef shape, double std = 1.0, at::ScalarType dtype = at::kFloat) {
+    const auto drawn = dtype == at::kFloat ? buffer(shape) : at::empty(shape, dtype);
+    return drawn.normal_(0.0, std, generator_);
   }
   // torch.nn.Linear's default for `shape` of a layer with this many inputs: Kaiming uniform with
   // a = √5, that is ±1/√inputs.
@@ -54,17 +57,58 @@ class Generator {
 void set_constants(const ParameterTable& table) {
   for (const auto& row : table.rows()) {
     for (const auto& part : row.parts) {
-      const auto& [dist, number, transposed] = part.initial;
-      part.value.fill_(dist == InitDist::constant ? number : 0.0);
-      if (dist == InitDist::first_row) part.value.select(0, 0).fill_(number);
+      const auto& initial = part.initial;
+      part.value.fill_(initial.dist == InitDist::constant ? initial.number : 0.0);
+      if (initial.dist == InitDist::first_row) part.value.select(0, 0).fill_(initial.number);
+      if (initial.dist == InitDist::values)
+        part.value.copy_(at::tensor(initial.values, at::kDouble).view_as(part.value));
     }
+  }
+}
+
+// The dtype of embedding tables: none has fewer bits.
+at::ScalarType table_dtype(const ParameterTable& table) {
+  const auto bits = [](const Parameter& row) { return row.value.element_size(); };
+  return std::ranges::min(table.rows(), {}, bits).value.scalar_type();
+}
+
+// Multiplies `drawn` in place by the factor in fp32, as Python's product of a tensor and a number
+// does; mul_(Scalar) would round the factor to the tensor's dtype.
+const at::Tensor& scaled(const at::Tensor& drawn, double factor) {
+  return drawn.mul_(at::scalar_tensor(factor));
+}
+
+// The part's own Initial.
+void make_initial(const Initial& initial, const at::Tensor& value, const ParameterTable& table,
+                  Generator& generator) {
+  const auto drawn_like = initial.transposed ? value.t() : value;
+  const auto shape = drawn_like.sizes();
+  const auto keep = [&](const at::Tensor& drawn) {
+    value.copy_(initial.transposed ? drawn.t() : drawn);
+  };
+  switch (initial.dist) {
+    case InitDist::normal:
+      return keep(scaled(generator.normal(shape, initial.number,
+                                          initial.in_table_dtype ? table_dtype(table) : at::kFloat),
+                         initial.factor));
+    case InitDist::normal_sign:
+      return keep(generator.normal(shape).sign_());
+    case InitDist::orthogonal:
+      return keep(generator.orthogonal(shape[0], shape[1]));
+    case InitDist::uniform:
+      return keep(generator.uniform(shape, initial.number));
+    case InitDist::constant:
+    case InitDist::first_row:
+    case InitDist::torch_default:
+    case InitDist::values:
+      break;
   }
 }
 
 // Always draws as the constructor does, but keeps the draw only if the part's Initial uses it.
 void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
-  const auto& [dist, number, transposed] = part.initial;
+  const auto dist = part.initial.dist;
   const auto& value = part.value;
   const auto shape = value.sizes();
   switch (draw.as) {
@@ -80,12 +124,7 @@ void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
       break;
     }
     case Draw::As::initial:
-      if (dist == InitDist::normal) value.copy_(generator.normal(shape, number));
-      if (dist == InitDist::orthogonal) value.copy_(generator.orthogonal(shape[0], shape[1]));
-      if (dist == InitDist::uniform) {
-        const auto drawn = generator.uniform(transposed ? value.t().sizes() : shape, number);
-        value.copy_(transposed ? drawn.t() : drawn);
-      }
+      make_initial(part.initial, value, table, generator);
       break;
   }
 }

@@ -40,13 +40,13 @@ Update Update::muon_by_shape(std::int64_t rows, std::int64_t columns) {
 }
 
 GradientReduction Parameter::reduction() const {
-  if (update.rule == UpdateRule::none) return GradientReduction::none;
+  if (!update.optimized()) return GradientReduction::none;
   return update.by_matrix() || value.numel() >= kShardedElements ? GradientReduction::reduce_scatter
                                                                  : GradientReduction::all_reduce;
 }
 
 void ParameterTable::add(Parameter row) {
-  row.value.set_requires_grad(true);
+  row.value.set_requires_grad(row.update.rule != UpdateRule::constant);
   rows_.push_back(std::move(row));
 }
 

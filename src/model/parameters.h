@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace tg {
 
 // Update rule of a parameter. A step applies rules in ascending order of value.
-enum class UpdateRule { none, adamw, adam, muon };
+enum class UpdateRule { none, constant, adamw, adam, muon };
 
 // Index of a row of the table, as its declaration returns it (declarations.h). Default: none.
 struct ParameterId {
@@ -50,12 +51,15 @@ struct Update {
   std::int64_t OptimConfig::*every = nullptr;
   // Multipliers of k equal parts of a bank's matrices, in order. Empty: one part.
   std::vector<PartMultipliers> parts{};
+  // Muon updates each matrix as this many matrices of consecutive rows, such as groups of heads.
+  std::int64_t row_parts = 1;
   // NorMuon's second moments of square matrices: one per row, as of tall ones; false: one per
   // column, as of wide ones.
   bool square_moments_by_row = false;
   // The row that this one equals until it is untied (model/tied_rows.h). None: never tied.
   ParameterId tied_to{};
 
+  bool optimized() const { return rule != UpdateRule::none && rule != UpdateRule::constant; }
   // Returns whether the rule updates whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
   // Returns whether the updates differ at most in multipliers.
@@ -64,7 +68,8 @@ struct Update {
 
   // Updates by AdamW, except muon.
   static const Update muon, embedding, tied_embedding, scalar, head;
-  static const Update none;  // not optimized
+  static const Update none;      // has a gradient, but no optimizer
+  static const Update constant;  // has no gradient
   // Muon for matrices [rows, columns], with the learning rate times √max(1, rows/columns), as in
   // its reference implementation (Jordan et al. 2024).
   static Update muon_by_shape(std::int64_t rows, std::int64_t columns);
@@ -87,6 +92,7 @@ inline constexpr Update Update::tied_embedding = by_adamw(&OptimConfig::tied_emb
 inline constexpr Update Update::scalar = by_adamw(&OptimConfig::scalar_lr, adam_wd);
 inline constexpr Update Update::head = by_adamw(&OptimConfig::head_lr, nullptr);
 inline constexpr Update Update::none{};
+inline constexpr Update Update::constant{.rule = UpdateRule::constant};
 
 // How gradients are reduced over ranks.
 enum class GradientReduction {
@@ -101,13 +107,19 @@ enum class InitDist {
   first_row,      // `number` in the first row or element, zero elsewhere
   torch_default,  // default of torch.nn.Embedding and torch.nn.Linear
   normal,         // standard deviation `number`
+  normal_sign,    // sign of a standard normal: ±1, seldom 0
   orthogonal,     // torch.nn.init.orthogonal_
   uniform,        // within ±`number`
+  values,         // Initial::values, in order
 };
 struct Initial {
   InitDist dist;
   double number = 0;
-  bool transposed = false;  // the uniform draw has the shape of the script's matrix [columns, rows]
+  // A normal or uniform draw has the shape of the script's matrix [columns, rows].
+  bool transposed = false;
+  bool in_table_dtype = false;          // a normal draw is drawn in the dtype of embedding tables
+  double factor = 1;                    // multiplies a normal draw, in that dtype
+  std::span<const double> values = {};  // constants, which outlive it
 };
 
 // A parameter, or one matrix of a bank, named as in the reference implementation's unbanked state

@@ -31,7 +31,9 @@ std::vector<ParameterGather> MatrixOptimizer::step(const StepScalars& scalars,
   for (std::size_t i = 0; i <= banks_.size(); ++i) {
     if (i < banks_.size()) {
       const bool none = gradients[i].size(0) == 0;  // more ranks than matrices
-      const auto mine = none ? gradients[i] : update_of(i, gradients[i], momentum);
+      const auto mine =
+          none ? gradients[i]
+               : update_of(i, split(i, gradients[i]), momentum).view(gradients[i].sizes());
       if (communicator_.world_size() == 1) {
         updates[i] = mine;
       } else {
@@ -43,6 +45,11 @@ std::vector<ParameterGather> MatrixOptimizer::step(const StepScalars& scalars,
     apply(i - 1, updates[i - 1], rate);
   }
   return {};
+}
+
+at::Tensor MatrixOptimizer::split(std::size_t bank, const at::Tensor& tensor) const {
+  const auto parts = rows_[bank]->update.row_parts;
+  return parts == 1 ? tensor : tensor.view({-1, tensor.size(-2) / parts, tensor.size(-1)});
 }
 
 at::Tensor MatrixOptimizer::orthogonalized(const at::Tensor& x, double safety,

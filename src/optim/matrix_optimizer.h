@@ -34,8 +34,10 @@ class MatrixOptimizer : public GroupOptimizer {
   struct Momentum {
     at::Tensor mu, clip, skip;
   };
+  // A bank's tensor [n, rows, columns] with its matrices split as Update::row_parts says.
+  at::Tensor split(std::size_t bank, const at::Tensor& tensor) const;
   // Computes the updates of this rank's matrices of a bank, at least one, from their gradients
-  // [count, rows, columns]; the result has the same shape.
+  // [count, rows, columns], split(); the result has the same shape.
   virtual at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
                                const Momentum& momentum) = 0;
   // orthogonalize() with options.steps, starting from X/(safety·‖X‖ + epsilon).

@@ -11,7 +11,7 @@ Muon::Muon(ParameterRows rows, const MuonOptions& options, Communicator& communi
 
 at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const Momentum& momentum) {
   const auto& [mu, clip, skip] = momentum;
-  return orthogonalized(nesterov_momentum(momentum_[bank], gradient, mu, clip, skip));
+  return orthogonalized(nesterov_momentum(split(bank, momentum_[bank]), gradient, mu, clip, skip));
 }
 
 }  // namespace tg

@@ -10,8 +10,8 @@ namespace tg {
 //   b ← b + (1 − μ)·(g − b);  X = orthogonalize(g + μ·(b − g)), from X/(1.02·‖X‖ + 1e-6)
 //   q ← q + (1 − β2)·(mean X² − q), over the rows, or for moments by row over the columns
 //   u = Y·‖X‖/max(‖Y‖, 1e-10) with Y = X/√max(q, 1e-10)
-// State: b, "momentum", and q, "second_momentum" [count, 1, columns] or [count, rows, 1], in the
-// parameters' dtype; norms and moments are computed in it.
+// State: b, "momentum", and q, "second_momentum" [count, 1 or Update::row_parts, columns] or
+// [count, rows, 1], in the parameters' dtype; norms and moments are computed in it.
 class NorMuon final : public MatrixOptimizer {
  public:
   NorMuon(ParameterRows rows, const MuonOptions& options, double beta2, Communicator& communicator);

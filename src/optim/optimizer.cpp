@@ -28,7 +28,7 @@ bool updated_together(const Parameter& a, const Parameter& b) {
 std::vector<ParameterRows> groups_of(const ParameterTable& table) {
   std::vector<ParameterRows> all;
   for (const auto& row : table.rows()) {
-    if (row.update.rule == UpdateRule::none) continue;
+    if (!row.update.optimized()) continue;
     const auto rows = std::ranges::find_if(
         all, [&](const ParameterRows& others) { return updated_together(*others.front(), row); });
     (rows == all.end() ? all.emplace_back() : *rows).push_back(&row);
@@ -79,6 +79,7 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
       return std::make_unique<NorMuon>(rows, options, config.muon_beta2, communicator);
     }
     case UpdateRule::none:
+    case UpdateRule::constant:
       break;
   }
   std::abort();  // groups_of() skips these

@@ -36,6 +36,10 @@ std::string text_of(const Initial& initial) {
       return fmt::format("normal_{}", initial.number);
     case InitDist::uniform:
       return fmt::format("uniform_{}", initial.number);
+    case InitDist::normal_sign:
+      return "normal_sign";
+    case InitDist::values:
+      return fmt::format("{}_values", initial.values.size());
     case InitDist::orthogonal:
       break;
   }

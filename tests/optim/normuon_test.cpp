@@ -120,6 +120,27 @@ TEST(NorMuon, GivesTheReferenceValuesWithTheMomentsOfSquareMatricesByRow) {
   }
 }
 
+// Two matrices of the script as the rows of one.
+TEST(NorMuon, UpdatesTheRowPartsOfAMatrixAsMatrices) {
+  const auto reference = test::record_89();
+  const auto value_of = [&](const char* what) {
+    return reference.at(std::string("normuon.qk.") + what).view({1, 16, 24});
+  };
+  auto update = Update::muon;
+  update.lr_multiplier = 2;
+  update.row_parts = 2;
+  auto options = options_of(true);
+  options.lr = 0.023;
+  const auto bank = value_of("p0").clone().set_requires_grad(true);
+  Alone<NorMuon> rule(test::table_of({{"bank", bank}}, update), options, /*beta2=*/0.9);
+  rule.step(test::scalars(1, 0.85), {value_of("g1")});
+  EXPECT_TRUE(test::is_close(bank, value_of("p1"), 0, 3e-6));
+  rule.step(test::scalars(0.02 / 0.023, 0.9), {value_of("g2")});
+  EXPECT_TRUE(test::is_close(bank, value_of("p2"), 0, 3e-6));
+  EXPECT_TRUE(test::is_close(test::chunks_of(rule.state(), "second_momentum.bank").flatten(),
+                             reference.at("normuon.qk.q2").flatten(), 1e-4, 0));
+}
+
 TEST(NorMuon, FollowsItsFormulaWithEitherDecay) {
   for (const bool cautious : {false, true}) {
     for (const auto& shape : {std::vector<std::int64_t>{3, 8, 8}, {2, 20, 6}, {2, 6, 20}}) {

@@ -38,7 +38,7 @@ TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_bl
   }
   std::vector<at::Tensor> stepped;
   for (const auto& row : table.rows()) {
-    if (!row.exported) continue;
+    if (!row.exported || row.update.rule == UpdateRule::constant) continue;
     const bool bank = row.value.dim() == 3;
     for (const auto& part : row.parts) {
       const bool of_first = part.block >= 0 && part.block < frozen_blocks;
@@ -63,7 +63,7 @@ std::vector<at::Tensor> TttParameters::gradients() const {
 void TttParameters::zero_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& row : table_.rows()) {
-    if (!row.exported) continue;
+    if (!row.exported || row.update.rule == UpdateRule::constant) continue;
     auto& gradient = at::Tensor(row.value).mutable_grad();
     if (!gradient.defined()) gradient = at::zeros_like(row.value.detach());
     gradient.zero_();
