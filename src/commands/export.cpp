@@ -67,6 +67,12 @@ Modeling modeling_of(RecipeChoice recipe) {
       return {"modeling_train_gpt", kModelingTrainGpt};
     case RecipeChoice::speedrun_43:
       return {"modeling_speedrun_43", kModelingSpeedrun43};
+    case RecipeChoice::speedrun_89:
+    case RecipeChoice::speedrun_91:
+      fail(ExitCode::config,
+           "export --hf: RECIPE={} has no model for transformers yet (expected another recipe); "
+           "use train_gpt eval and sample",
+           choice_name(recipe));
     case RecipeChoice::automatic:
       break;
   }

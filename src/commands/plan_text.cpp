@@ -52,9 +52,11 @@ std::string calls_text(const Pass& pass, bool documents) {
 
 // Describes the segments within which attention stays.
 std::string segments_text(const Settings& settings) {
-  const auto limit = segment_limit(settings);
+  const auto every = segment_limit(settings) > 0 ? fmt::format(", and every {} tokens of one",
+                                                               value_text(segment_limits(settings)))
+                                                 : "";
   return fmt::format("segments begin with a row and with a document{} (DOCUMENT_ATTENTION)\n",
-                     limit > 0 ? fmt::format(", and every {} tokens of one", limit) : "");
+                     every);
 }
 
 std::string stage_title(const Stage& stage) {

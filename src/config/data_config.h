@@ -30,7 +30,7 @@ struct DataConfig {
   LoaderOrder loader_order = LoaderOrder::stream;
   CountOrAuto bos_id{.automatic = true};
   DocumentAttentionChoice document_attention = DocumentAttentionChoice::automatic;
-  CountOrAuto segment_limit{.automatic = true};
+  CountScheduleOrAuto segment_limit{.automatic = true};
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -51,7 +51,7 @@ struct DataConfig {
          "token that the tokenizer puts before each document and prompt: auto (its BOS), none or "
          "the id of a special token");
     line("caseops_enabled", s.caseops_enabled, anything,
-         role::fixed.only(RecipeChoice::last_record)
+         role::fixed.of_recipe(RecipeChoice::last_record)
              .ineffective_if(mode::caseops_without_tokenizer,
                              "has no effect without TOKENIZER_PATH"),
          "CaseOps: capitals become operators before small letters, in shards and wherever the "
@@ -86,7 +86,8 @@ struct DataConfig {
              .ineffective_if(mode::limits_no_segments,
                              "has no effect without DOCUMENT_ATTENTION=1 or LOADER_ORDER=aligned"),
          "longest segment that DOCUMENT_ATTENTION leaves of a document, and longest piece of one "
-         "in a row of LOADER_ORDER=aligned, in tokens; auto: TRAIN_SEQ_LEN; 0: any");
+         "in a row of LOADER_ORDER=aligned, in tokens; changes as TRAIN_BATCH_TOKENS does; auto: "
+         "TRAIN_SEQ_LEN; 0: any");
   }
 };
 

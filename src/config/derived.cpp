@@ -34,13 +34,19 @@ std::int64_t longest_training_row(const Settings& settings, int world_size) {
                                           : settings.run.train_seq_len.largest();
 }
 
-std::int64_t segment_limit(const Settings& settings) {
-  const auto& limit = settings.data.segment_limit;
-  return limit.automatic ? settings.run.train_seq_len.largest() : limit.count;
+CountSchedule segment_limits(const Settings& settings) {
+  const auto& [schedule, automatic] = settings.data.segment_limit;
+  return automatic ? CountSchedule(settings.run.train_seq_len.largest()) : schedule;
 }
 
-bool batches_change(const RunConfig& run) {
-  return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
+std::int64_t segment_limit(const Settings& settings) {
+  return segment_limits(settings).last();
+}
+
+bool batches_change(const Settings& settings) {
+  const auto& run = settings.run;
+  return !run.train_batch_tokens.constant() || !run.train_seq_len.constant() ||
+         !segment_limits(settings).constant();
 }
 
 double training_seconds(const RunConfig& run) {
@@ -70,14 +76,19 @@ BatchShape batch_shape(const Settings& settings, int world_size, const RunProgre
   const auto& run = settings.run;
   const auto tokens = run.train_batch_tokens.at(progress) / parts_of_batch(run, world_size);
   const bool one_row = mode::batches_are_rows(settings);
-  return {.tokens = tokens, .seq_len = one_row ? tokens : run.train_seq_len.at(progress)};
+  return {
+      .tokens = tokens,
+      .seq_len = one_row ? tokens : run.train_seq_len.at(progress),
+      .segment_limit = mode::limits_segments(settings) ? segment_limits(settings).at(progress) : 0};
 }
 
 std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size) {
   // Points at which a schedule changes. How fractions and steps interleave is known only during the
   // run, so every combination counts.
   std::set<double> shares = {0}, steps = {0};
-  for (const auto* schedule : {&settings.run.train_batch_tokens, &settings.run.train_seq_len}) {
+  const auto limits = segment_limits(settings);
+  for (const auto* schedule :
+       {&settings.run.train_batch_tokens, &settings.run.train_seq_len, &limits}) {
     for (const auto& stage : schedule->stages())
       (stage.is_share() ? shares : steps).insert(stage.from);
   }
@@ -155,6 +166,10 @@ std::int64_t mlp_hidden(const ModelConfig& model) {
 
 std::int64_t head_dim(const ModelConfig& model) {
   return model.model_dim / model.num_heads;
+}
+
+std::int64_t qk_head_dim(const ModelConfig& model) {
+  return model.qk_head_dim > 0 ? model.qk_head_dim : head_dim(model);
 }
 
 std::int64_t attention_window(const ModelConfig& model, std::int64_t block) {

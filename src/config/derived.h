@@ -30,7 +30,9 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
 // in the documents and aligned orders.
 std::int64_t longest_training_row(const Settings& settings, int world_size);
 
-// Returns SEGMENT_LIMIT, or TRAIN_SEQ_LEN for auto; 0: no limit.
+// Returns SEGMENT_LIMIT, or TRAIN_SEQ_LEN for auto; 0: no limit. segment_limit(): that of the run's
+// end, which evaluations and samples have too.
+CountSchedule segment_limits(const Settings& settings);
 std::int64_t segment_limit(const Settings& settings);
 
 // Returns the training time allowed, in seconds: MAX_WALLCLOCK_SECONDS less GPTQ_RESERVE_SECONDS;
@@ -42,10 +44,10 @@ std::int64_t schedule_iterations(const RunConfig& run);
 // MAX_WALLCLOCK_SECONDS, unless SCHEDULE_ITERATIONS is given.
 bool schedule_follows_clock(const RunConfig& run);
 
-// Schedules of TRAIN_BATCH_TOKENS and TRAIN_SEQ_LEN.
+// Schedules of TRAIN_BATCH_TOKENS, TRAIN_SEQ_LEN and SEGMENT_LIMIT.
 
-// Returns whether TRAIN_BATCH_TOKENS or TRAIN_SEQ_LEN changes during the run.
-bool batches_change(const RunConfig& run);
+// Returns whether one of them changes during the run.
+bool batches_change(const Settings& settings);
 // Returns the progress of a run after `steps` and `elapsed_ms` of training: the fraction of
 // schedule_iterations() or, where the schedule follows the clock, of training_seconds() if that is
 // larger.
@@ -86,6 +88,8 @@ double embed_wd(const OptimConfig& optim);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);
+// Returns QK_HEAD_DIM, or head_dim() for 0.
+std::int64_t qk_head_dim(const ModelConfig& model);
 // Returns the ATTENTION_WINDOW of a block.
 std::int64_t attention_window(const ModelConfig& model, std::int64_t block);
 // Returns whether the initial weights of an embedding's projection are random. As in the record, a

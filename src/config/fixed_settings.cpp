@@ -18,13 +18,14 @@ Settings normalised(Settings settings) {
   auto& model = settings.model;
   model.recipe = resolved_recipe(settings);
   if (model.rope_dims == 0) model.rope_dims = head_dim(model);
+  model.qk_head_dim = qk_head_dim(model);
   if (model.ve_layers.empty()) model.ve_enabled = false;
   auto& windows = model.attention_window;
   if (std::ranges::adjacent_find(windows, std::not_equal_to()) == windows.end()) windows.resize(1);
   const bool segments = mode::segments_attention(settings);
   settings.data.document_attention =
       segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;
-  settings.data.segment_limit = {.count = segment_limit(settings)};
+  settings.data.segment_limit = {.schedule = segment_limits(settings)};
   settings.optim.embed_wd = {.number = embed_wd(settings.optim)};
   if (!schedule_follows_clock(settings.run))
     settings.run.schedule_iterations = schedule_iterations(settings.run);

@@ -18,6 +18,8 @@ struct GatesConfig {
   double gated_attn_init_std = 0.01;
   GateSource attn_out_gate_src = GateSource::proj;
   std::int64_t gate_window = 12;
+  std::int64_t mudd_dim = 64;
+  std::int64_t dc_window = 112;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -26,7 +28,7 @@ struct GatesConfig {
          "of each channel; gated, by a gate that reads its first GATE_WINDOW channels, within a "
          "document");
     line("skip_gates_enabled", s.skip_gates_enabled, anything,
-         role::fixed.only(RecipeChoice::last_record)
+         role::fixed.of_recipe(RecipeChoice::last_record)
              .ineffective_if(mode::has_no_skips, "has no effect with UNET_SKIPS=0"),
          "gates that blend the residual stream and its skip, channel by channel");
     line("head_gate", s.head_gate, anything, role::fixed,
@@ -39,15 +41,24 @@ struct GatesConfig {
     line("sparse_attn_gate_scale", s.sparse_attn_gate_scale, within(-1000, 1000),
          role::fixed_if(mode::has_sparse_gate), "factor on the logits of HEAD_GATE=sparse");
     line("gated_attn_init_std", s.gated_attn_init_std, at_least(0),
-         role::fixed_if(mode::has_full_gate).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_full_gate).of_recipe(RecipeChoice::last_record),
          "standard deviation of the initial weights of HEAD_GATE=full");
     line("attn_out_gate_src", s.attn_out_gate_src, anything,
-         role::fixed_if(mode::has_output_gate).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_output_gate).of_recipe(RecipeChoice::last_record),
          "channels that HEAD_GATE=output reads: attention's input (proj), or the queries before "
          "norm and RoPE (q)");
     line("gate_window", s.gate_window, within(1, most_channels),
          role::fixed_if(mode::has_gate_window),
          "first channels that SMEAR=gated, HEAD_GATE=sparse and HEAD_GATE=output read");
+    const auto of_speedrun_2026 =
+        role::fixed_if(mode::is_speedrun_of_2026)
+            .of_recipe(RecipeChoice::speedrun_89)
+            .ineffective_if(mode::is_not_speedrun_of_2026,
+                            "has no effect without RECIPE=speedrun_89 or speedrun_91");
+    line("mudd_dim", s.mudd_dim, within(1, most_channels), of_speedrun_2026,
+         "hidden channels of the networks that compute each token's gates and mixes");
+    line("dc_window", s.dc_window, within(1, most_tokens_in_row), of_speedrun_2026,
+         "keys of the last layer's dynamically composable attention, the query's own included");
   }
 };
 

@@ -55,12 +55,17 @@ std::string text_of(const Entry& entry, bool is_setting) {
                  6);
 }
 
-bool is_of_recipe(std::string_view page) {
+// Index of the recipe whose page it is among RECIPE's choices; −1: another page.
+std::ptrdiff_t recipe_of_page(std::string_view page) {
   constexpr auto recipes = choices_of(RecipeChoice());
-  return std::ranges::find(recipes, page) != recipes.end();
+  const auto found = std::ranges::find(recipes, page);
+  return found == recipes.end() ? -1 : found - recipes.begin();
+}
+bool is_of_recipe(std::string_view page) {
+  return recipe_of_page(page) >= 0;
 }
 
-// Returns the page of a setting: its group's, or its recipe's if one recipe alone has it.
+// Returns the page of a setting: its group's, or that of the recipe that brought it.
 std::string_view page_of(const Entry& entry, const char* group_page) {
   if (entry.role.is_compatibility) return kCompatibility;
   return entry.role.recipe == RecipeChoice::automatic ? group_page : choice_name(entry.role.recipe);
@@ -101,15 +106,15 @@ std::string settings_text(std::string_view page) {
 // Lists the pages.
 std::string pages_text() {
   std::string text =
-      "\nMore settings: train_gpt --help PAGE\n  all             every setting, those of one "
-      "recipe last\n";
+      "\nMore settings: train_gpt --help PAGE\n  all             every setting, those of the "
+      "later recipes last\n";
   for (const auto& page : help_pages()) {
     std::size_t count = 0;
     for_each_entry([&](std::string_view own_page, const std::string&, const Entry&) {
       count += own_page == page ? 1 : 0;
     });
     text += fmt::format("  {:14}  {} settings{}\n", page, count,
-                        is_of_recipe(page) ? " that this recipe's script alone has" : "");
+                        is_of_recipe(page) ? " that came with this recipe" : "");
   }
   return text;
 }
@@ -121,9 +126,9 @@ std::vector<std::string> help_pages() {
   for_each_entry([&](std::string_view page, const std::string&, const Entry&) {
     if (std::ranges::find(pages, page) == pages.end()) pages.emplace_back(page);
   });
-  // Not std::ranges::, of which clang 14 cannot compile GCC 12's result.
-  std::stable_partition(pages.begin(), pages.end(),
-                        [](const auto& page) { return !is_of_recipe(page); });
+  std::stable_sort(pages.begin(), pages.end(), [](const auto& a, const auto& b) {
+    return recipe_of_page(a) < recipe_of_page(b);
+  });
   return pages;
 }
 

@@ -73,12 +73,12 @@ bool has_gate_window(const Settings& s) {
   return has_gated_smear(s) || has_sparse_gate(s) || has_output_gate(s);
 }
 
-bool has_growing_windows(const Settings& s) {
-  return s.model.recipe == RecipeChoice::speedrun_43;
+bool has_own_layers(const Settings& s) {
+  return s.model.recipe == RecipeChoice::speedrun_43 || is_speedrun_of_2026(s);
 }
 
-bool has_fixed_windows(const Settings& s) {
-  return !has_growing_windows(s);
+bool has_common_layers(const Settings& s) {
+  return !has_own_layers(s);
 }
 
 bool has_recurrence(const Settings& s) {
@@ -121,8 +121,13 @@ bool draws_tied_embeddings(const Settings& s) {
   return s.model.tie_embeddings || s.optim.untie_embeddings_at > 0;
 }
 
-bool never_unties_embeddings(const Settings& s) {
-  return s.model.recipe != RecipeChoice::speedrun_43;
+bool is_speedrun_of_2026(const Settings& s) {
+  const auto recipe = s.model.recipe;
+  return recipe == RecipeChoice::speedrun_89 || recipe == RecipeChoice::speedrun_91;
+}
+
+bool is_not_speedrun_of_2026(const Settings& s) {
+  return !is_speedrun_of_2026(s);
 }
 
 bool steps_heads(const Settings& s) {
@@ -193,6 +198,10 @@ bool starts_without_qat(const Settings& s) {
 
 bool writes_no_int8_artifact(const Settings& s) {
   return s.runtime.artifact != Artifact::int8_zlib;
+}
+
+bool masks_no_validation(const Settings& s) {
+  return !s.run.validation_mask;
 }
 
 bool windows_do_not_overlap(const Settings& s) {

@@ -27,8 +27,8 @@ bool has_sparse_gate(const Settings& settings);  // HEAD_GATE=sparse
 bool has_full_gate(const Settings& settings);    // HEAD_GATE=full
 bool has_output_gate(const Settings& settings);  // HEAD_GATE=output
 bool has_gate_window(const Settings& settings);
-bool has_growing_windows(const Settings& settings);  // RECIPE=speedrun_43
-bool has_fixed_windows(const Settings& settings);
+bool has_own_layers(const Settings& settings);  // RECIPE=speedrun_43, speedrun_89, speedrun_91
+bool has_common_layers(const Settings& settings);
 bool has_recurrence(const Settings& settings);
 bool has_lanes(const Settings& settings);
 bool has_no_skips(const Settings& settings);
@@ -38,11 +38,12 @@ bool has_prefix_targets(const Settings& settings);  // PREFIX_WEIGHT
 bool has_no_prefix_targets(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
 bool unties_embeddings(const Settings& settings);
-bool draws_tied_embeddings(const Settings& settings);    // also with UNTIE_EMBEDDINGS_AT
-bool never_unties_embeddings(const Settings& settings);  // without RECIPE=speedrun_43
-bool steps_heads(const Settings& settings);              // HEAD_LR has an effect
-bool changes_momentum(const Settings& settings);         // in a warm-up or a cool-down
-bool keeps_second_moments(const Settings& settings);     // NORMUON
+bool draws_tied_embeddings(const Settings& settings);  // also with UNTIE_EMBEDDINGS_AT
+bool is_speedrun_of_2026(const Settings& settings);    // RECIPE=speedrun_89, speedrun_91
+bool is_not_speedrun_of_2026(const Settings& settings);
+bool steps_heads(const Settings& settings);           // HEAD_LR has an effect
+bool changes_momentum(const Settings& settings);      // in a warm-up or a cool-down
+bool keeps_second_moments(const Settings& settings);  // NORMUON
 bool keeps_no_second_moments(const Settings& settings);
 bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS without LR_TRACE
 bool follows_lr_trace(const Settings& settings);
@@ -63,6 +64,7 @@ bool starts_without_qat(const Settings& settings);
 bool writes_no_int8_artifact(const Settings& settings);
 
 // Evaluation, timing and checkpoints.
+bool masks_no_validation(const Settings& settings);  // VALIDATION_MASK=0
 bool windows_do_not_overlap(const Settings& settings);
 bool times_no_phases(const Settings& settings);
 bool writes_no_trace(const Settings& settings);

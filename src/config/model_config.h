@@ -20,6 +20,7 @@ struct ModelConfig {
   std::int64_t num_layers = 11;
   std::int64_t num_heads = 8;
   std::int64_t num_kv_heads = 4;
+  std::int64_t qk_head_dim = 0;
   std::int64_t model_dim = 512;
   double mlp_mult = 3.0;
   double mlp_negative_slope = 0.5;
@@ -32,6 +33,7 @@ struct ModelConfig {
   double qk_gain_init = 1.5;
   std::int64_t bigram_vocab_size = 2048;
   std::int64_t bigram_dim = 128;
+  std::int64_t bigram_sign_rows = 8192;
   std::int64_t xsa_last_n = 4;
   bool ln_scale = true;
   bool ve_enabled = true;
@@ -60,6 +62,13 @@ struct ModelConfig {
          "query heads of a block");
     line("num_kv_heads", s.num_kv_heads, within(1, most_parts), role::fixed,
          "key and value heads; divides NUM_HEADS");
+    const auto of_speedrun_2026 =
+        role::fixed_if(mode::is_speedrun_of_2026)
+            .of_recipe(RecipeChoice::speedrun_89)
+            .ineffective_if(mode::is_not_speedrun_of_2026,
+                            "has no effect without RECIPE=speedrun_89 or speedrun_91");
+    line("qk_head_dim", s.qk_head_dim, within(0, most_channels), of_speedrun_2026,
+         "channels of a query or key head; 0: those of a value head, MODEL_DIM / NUM_HEADS");
     line("model_dim", s.model_dim, within(1, most_channels), role::fixed.common(),
          "channels; a multiple of NUM_HEADS");
     line("mlp_mult", s.mlp_mult, Limit{.low = 0, .high = 1024, .low_open = true}, role::fixed,
@@ -95,6 +104,8 @@ struct ModelConfig {
                         "64, and so no gradient ever reaches them; use 64 or more for both, "
                         "BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"),
          "channels of the bigram embedding");
+    line("bigram_sign_rows", s.bigram_sign_rows, within(1, 1 << 30), of_speedrun_2026,
+         "rows of the table of signs that multiply the bigram embedding");
     line("xsa_last_n", s.xsa_last_n, within(0, most_parts), role::fixed,
          "last blocks with exclusive self-attention (XSA): output without its component along the "
          "token's own value");
@@ -121,9 +132,10 @@ struct ModelConfig {
     line("resid_mix", s.resid_mix, anything, role::fixed,
          "weights that mix residual stream and embedding: per channel or per block");
     line("recipe", s.recipe, anything, role::fixed.common(),
-         "record and last_record: the 16 MB challenge's; speedrun and speedrun_43: GPT-124M of "
-         "2024 and record 43 of 2025. Its script's settings become the defaults; order of draws, "
-         "warm-up and quirks are its script's. auto: speedrun with VALUE_RESIDUAL=blend, "
+         "record and last_record: the 16 MB challenge's; speedrun, speedrun_43, speedrun_89 and "
+         "speedrun_91: GPT-124M of 2024, record 43 of 2025, records 89 and 91 of 2026. Its "
+         "script's settings become the defaults; order of draws, warm-up and quirks are its "
+         "script's. auto: speedrun with VALUE_RESIDUAL=blend, "
          "last_record with MUON_COEFFICIENTS=polar_express, else record, and the program's "
          "defaults stay");
     ObjectiveConfig::visit(s.objective, line);

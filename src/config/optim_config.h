@@ -63,7 +63,7 @@ struct OptimConfig {
     line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::fixed,
          "steps in which Muon's momentum rises to MUON_MOMENTUM; 0: none");
     line("muon_momentum_cooldown_steps", s.muon_momentum_cooldown_steps, at_least(0),
-         role::free.only(RecipeChoice::speedrun_43),
+         role::free.of_recipe(RecipeChoice::speedrun_43),
          "last steps of ITERATIONS, in which Muon's momentum falls back to "
          "MUON_MOMENTUM_WARMUP_START");
     line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::fixed,
@@ -72,35 +72,36 @@ struct OptimConfig {
          "coefficients of the Newton-Schulz iterations: quintic, equal in all; polar_express, "
          "different in each");
     line("muon_row_normalize", s.muon_row_normalize, anything,
-         role::fixed.only(RecipeChoice::last_record),
+         role::fixed.of_recipe(RecipeChoice::last_record),
          "Muon divides each row of its update by its norm before the Newton-Schulz iterations");
-    line("normuon", s.normuon, anything, role::fixed.only(RecipeChoice::speedrun_43),
+    line("normuon", s.normuon, anything, role::fixed.of_recipe(RecipeChoice::speedrun_43),
          "Muon divides its updates by the root of their second moments, kept by row or by column");
     line("muon_beta2", s.muon_beta2, fraction,
          role::fixed_if(mode::keeps_second_moments)
-             .only(RecipeChoice::speedrun_43)
+             .of_recipe(RecipeChoice::speedrun_43)
              .ineffective_if(mode::keeps_no_second_moments, "has no effect without NORMUON=1"),
          "decay of NORMUON's second moments");
     line("muon_wd", s.muon_wd, at_least(0), role::fixed,
          "weight decay of the blocks' matrices (Muon)");
-    line("cautious_wd", s.cautious_wd, anything, role::fixed.only(RecipeChoice::speedrun_43),
+    line("cautious_wd", s.cautious_wd, anything, role::fixed.of_recipe(RecipeChoice::speedrun_43),
          "weight decay of Muon and Adam is scaled by the squared learning rate, and left out where "
          "the update grows the weight");
     line("adam_wd", s.adam_wd, at_least(0), role::fixed,
          "weight decay of embeddings, scalars and projections (AdamW)");
-    line("embed_wd", s.embed_wd, at_least(0), role::fixed.only(RecipeChoice::last_record),
+    line("embed_wd", s.embed_wd, at_least(0), role::fixed.of_recipe(RecipeChoice::last_record),
          "weight decay of the embeddings alone; auto: ADAM_WD");
     line("beta1", s.beta1, fraction, role::fixed, "decay of AdamW's first moment");
     line("beta2", s.beta2, fraction, role::fixed, "decay of AdamW's second moment");
     line("adam_eps", s.adam_eps, above(0), role::fixed, "AdamW's epsilon, outside the square root");
-    line("adam_every", s.adam_every, at_least(1), role::fixed.only(RecipeChoice::speedrun_43),
+    line("adam_every", s.adam_every, at_least(1), role::fixed.of_recipe(RecipeChoice::speedrun_43),
          "steps between updates by AdamW and Adam, which take the sum of their gradients");
-    line("untie_embeddings_at", s.untie_embeddings_at, at_least(0),
-         role::fixed.only(RecipeChoice::speedrun_43)
-             .ineffective_if(mode::never_unties_embeddings,
-                             "has no effect without RECIPE=speedrun_43"),
-         "last step, from 0 on, that updates embedding and head as one table, at HEAD_LR; 0: two "
-         "tables from the start");
+    line(
+        "untie_embeddings_at", s.untie_embeddings_at, at_least(0),
+        role::fixed.of_recipe(RecipeChoice::speedrun_43)
+            .ineffective_if(mode::has_common_layers,
+                            "has no effect without RECIPE=speedrun_43, speedrun_89 or speedrun_91"),
+        "last step, from 0 on, that updates embedding and head as one table, at HEAD_LR; 0: two "
+        "tables from the start");
     line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::fixed,
          "maximum norm of the gradient; 0: no clipping");
     line("lr_trace", s.lr_trace, anything, role::free.path(),

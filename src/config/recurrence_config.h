@@ -18,16 +18,16 @@ struct RecurrenceConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("num_loops", s.num_loops, within(0, most_parts),
-         role::fixed.only(RecipeChoice::last_record),
+         role::fixed.of_recipe(RecipeChoice::last_record),
          "how often a pass repeats the blocks LOOP_START to LOOP_END; 0: no recurrence");
     line("loop_start", s.loop_start, at_least(0),
-         role::fixed_if(mode::has_recurrence).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_recurrence).of_recipe(RecipeChoice::last_record),
          "first block of the recurrence");
     line("loop_end", s.loop_end, at_least(0),
-         role::fixed_if(mode::has_recurrence).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_recurrence).of_recipe(RecipeChoice::last_record),
          "last block of the recurrence");
     line("enable_looping_at", s.enable_looping_at, at_least(0),
-         role::fixed_if(mode::has_recurrence).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_recurrence).of_recipe(RecipeChoice::last_record),
          "fraction of the run, or of its time where the schedule follows the clock, from which the "
          "blocks recur; 0: from the first step, 1 or more: never");
   }
@@ -41,11 +41,11 @@ struct LanesConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("parallel_start_layer", s.parallel_start_layer, within(0, most_parts),
-         role::fixed.only(RecipeChoice::last_record),
+         role::fixed.of_recipe(RecipeChoice::last_record),
          "first block of the second half of a pass in which attention and MLP run side by side on "
          "two lanes of the residual stream; 0: none");
     line("parallel_final_lane", s.parallel_final_lane, anything,
-         role::fixed_if(mode::has_lanes).only(RecipeChoice::last_record),
+         role::fixed_if(mode::has_lanes).of_recipe(RecipeChoice::last_record),
          "what the head reads: the mean of the two lanes, or attention's or the MLP's alone");
   }
 };

@@ -29,6 +29,11 @@ std::string json_text(const nlohmann::json& value) {
   return value_text(items);
 }
 
+template <class T>
+nlohmann::json json_of(const Schedule<T>& value) {
+  return value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));
+}
+
 }  // namespace
 
 nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
@@ -51,8 +56,9 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
       json["settings"][key] =
           value.automatic ? nlohmann::json("auto") : nlohmann::json(value.number);
     } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
-      json["settings"][key] =
-          value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));
+      json["settings"][key] = json_of(value);
+    } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
+      json["settings"][key] = value.automatic ? nlohmann::json("auto") : json_of(value.schedule);
     } else if constexpr (std::is_same_v<T, RampSchedule>) {
       json["settings"][key] = value_text(value);
     } else {

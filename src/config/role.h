@@ -39,7 +39,7 @@ class Role {
   bool is_path = false;
   bool is_compatibility = false;  // accepted as the reference implementation accepts it
   bool is_common = false;         // on the first page of --help
-  // The recipe whose script alone has this setting; auto: several have it.
+  // The recipe whose script brought this setting; auto: several had it from the beginning.
   RecipeChoice recipe = RecipeChoice::automatic;
   Ineffective ineffective = {};
 
@@ -50,7 +50,7 @@ class Role {
   constexpr Role of_rank() const { return with(&Role::scope, Scope::rank); }
   constexpr Role path() const { return with(&Role::is_path, true); }
   constexpr Role common() const { return with(&Role::is_common, true); }
-  constexpr Role only(RecipeChoice script) const { return with(&Role::recipe, script); }
+  constexpr Role of_recipe(RecipeChoice script) const { return with(&Role::recipe, script); }
   constexpr Role compatibility() const { return with(&Role::is_compatibility, true); }
   // Warns where `when` holds and the setting was given.
   constexpr Role ineffective_if(Condition when, const char* text) const {

@@ -1,6 +1,7 @@
 #pragma once
 // Length of a run, and the batches of its steps and evaluations.
 #include <cstdint>
+#include <string>
 
 #include "config/mode.h"
 #include "config/role.h"
@@ -19,6 +20,7 @@ struct RunConfig {
   std::int64_t schedule_iterations = 0;
   std::int64_t warmdown_iters = 3500;
   NumberOrAuto warmdown_frac{.automatic = true};
+  bool warmdown_whole_steps = false;
   double min_lr = 0;
   double lr_floor = 0;
   NumberSchedule lr_scale = 1.0;
@@ -28,6 +30,8 @@ struct RunConfig {
   CountSchedule train_seq_len = 2048;
   std::int64_t eval_seq_len = 2048;
   std::int64_t eval_stride = 64;
+  bool validation_mask = false;
+  std::string validation_mask_vocabulary;
   double max_wallclock_seconds = 600;
   double gptq_reserve_seconds = 0;
 
@@ -56,13 +60,18 @@ struct RunConfig {
     line("warmdown_frac", s.warmdown_frac, at_least(0), role::free,
          "last fraction of the schedule, or of its time where it follows the clock, in which the "
          "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS decides");
+    line("warmdown_whole_steps", s.warmdown_whole_steps, anything,
+         role::free.of_recipe(RecipeChoice::speedrun_89)
+             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+         "the warm-down of WARMDOWN_FRAC begins with a whole step, rounded down, and LR_FLOOR is "
+         "reached at the schedule's end");
     line("min_lr", s.min_lr, within(0, 1),
-         role::free.only(RecipeChoice::last_record)
+         role::free.of_recipe(RecipeChoice::last_record)
              .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
          "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
     line(
         "lr_floor", s.lr_floor, within(0, 1),
-        role::free.only(RecipeChoice::speedrun_43)
+        role::free.of_recipe(RecipeChoice::speedrun_43)
             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
         "factor to which the warm-down of WARMDOWN_FRAC takes the learning rates linearly, instead "
         "of MIN_LR");
@@ -86,10 +95,20 @@ struct RunConfig {
              mode::windows_do_not_overlap,
              "is not below the evaluation's row: no sliding-window evaluation"),
          "stride of the sliding-window evaluation; 0: no such evaluation");
+    line("validation_mask", s.validation_mask, anything,
+         role::free.of_recipe(RecipeChoice::speedrun_89),
+         "validation takes tokens out of the softmax that the tokenizer would never write after "
+         "the one before");
+    line("validation_mask_vocabulary", s.validation_mask_vocabulary, anything,
+         role::free.path()
+             .of_recipe(RecipeChoice::speedrun_89)
+             .ineffective_if(mode::masks_no_validation, "has no effect without VALIDATION_MASK"),
+         "JSON object of the tokenizer's pieces, bytes in hexadecimal, and their ids, which are "
+         "their ranks; empty: TOKENIZER_PATH, a byte-level BPE with GPT-2's words");
     line("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0), role::free.common(),
          "training time allowed; 0: no cap");
     line("gptq_reserve_seconds", s.gptq_reserve_seconds, at_least(0),
-         role::free.only(RecipeChoice::last_record)
+         role::free.of_recipe(RecipeChoice::last_record)
              .ineffective_if(mode::has_no_cap, "has no effect without MAX_WALLCLOCK_SECONDS"),
          "seconds of MAX_WALLCLOCK_SECONDS that training leaves for quantisation");
   }

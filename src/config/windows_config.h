@@ -1,5 +1,5 @@
 #pragma once
-// Attention windows that grow during a run, in RECIPE=speedrun_43.
+// Attention windows that grow during a run, in RECIPE=speedrun_43, speedrun_89 and speedrun_91.
 #include <cstdint>
 
 #include "config/mode.h"
@@ -20,9 +20,10 @@ struct WindowsConfig {
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     const auto fixed =
-        role::fixed_if(mode::has_growing_windows)
-            .only(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::has_fixed_windows, "has no effect without RECIPE=speedrun_43");
+        role::fixed_if(mode::has_own_layers)
+            .of_recipe(RecipeChoice::speedrun_43)
+            .ineffective_if(mode::has_common_layers,
+                            "has no effect without RECIPE=speedrun_43, speedrun_89 or speedrun_91");
     const auto blocks = within(1, most_tokens_in_row);
     line("window_block", s.window_block, within(1, most_tokens_in_row), fixed,
          "tokens of a block, the unit of the other windows");
@@ -37,7 +38,7 @@ struct WindowsConfig {
     line("window_yarn", s.window_yarn, anything, fixed,
          "where the long window grows, RoPE's frequencies and attention's scale follow (YaRN)");
     line("attention_scale", s.attention_scale, at_least(0), fixed,
-         "initial scale of attention's scores; 0: 1 / square root of a head's channels");
+         "initial scale of attention's scores; 0: 1 / square root of a query head's channels");
   }
 };
 

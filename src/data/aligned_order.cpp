@@ -23,8 +23,8 @@ AlignedOrder::AlignedOrder(const TokenSource& source, const DocumentRows& rows,
   require_a_round();
 }
 
-// Throws if there is no round, since begin_round() would search forever. Shorter rows need no more
-// documents.
+// Throws if there is no round, since begin_round() would search forever. Shorter rows and longer
+// pieces need no more documents.
 void AlignedOrder::require_a_round() {
   go_to(0);
   const auto needed = rows_.left_in_round(0);
@@ -134,9 +134,10 @@ void AlignedOrder::restore(const LoaderState& state) {
   go_to(position_);
 }
 
-void AlignedOrder::resize(std::int64_t micro_batch_tokens) {
-  assert(dealt_ == 0 && micro_batch_tokens > 0 && micro_batch_tokens <= rows_.tokens);
-  span_ = micro_batch_tokens + 1;
+void AlignedOrder::reshape(const BatchShape& shape) {
+  assert(dealt_ == 0 && shape.tokens > 0 && shape.tokens <= rows_.tokens);
+  span_ = shape.tokens + 1;
+  pieces_.limit = shape.segment_limit;
 }
 
 }  // namespace tg

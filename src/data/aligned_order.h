@@ -20,7 +20,7 @@ class AlignedOrder final : public TokenOrder {
  public:
   struct Pieces {
     std::int64_t bos_id;
-    std::int64_t limit;     // tokens per piece; 0: unlimited
+    std::int64_t limit;     // tokens per piece, the fewest of the run; 0: unlimited
     std::int64_t most = 0;  // pieces per row; 0: unlimited
   };
 
@@ -37,7 +37,7 @@ class AlignedOrder final : public TokenOrder {
   }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return rows_.tokens + 1; }
-  void resize(std::int64_t micro_batch_tokens) override;
+  void reshape(const BatchShape& shape) override;
 
  private:
   struct Row {
@@ -54,7 +54,7 @@ class AlignedOrder final : public TokenOrder {
   void go_to(std::int64_t position);
 
   const DocumentRows rows_;
-  const Pieces pieces_;
+  Pieces pieces_;
   const std::int64_t rank_, world_size_;
   std::int64_t span_;         // tokens of a row: L + 1
   std::vector<bool> warned_;  // by shard

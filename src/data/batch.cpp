@@ -119,8 +119,8 @@ OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayou
     : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
 
 void OrderedSource::reshape(const BatchShape& shape) {
-  order_->resize(shape.tokens);
-  layout_.seq_len = shape.seq_len;
+  order_->reshape(shape);
+  layout_.take(shape);
 }
 
 bool OrderedSource::next(HostBatch& batch) {

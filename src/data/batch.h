@@ -68,6 +68,11 @@ struct BatchLayout {
   const TextBytes* bytes = nullptr;       // counts the targets' bytes; must outlive the source
   std::optional<SegmentRule> segments{};  // finds the inputs' segments
   SpanLog* spans = nullptr;               // receives a span per read; must outlive the source
+
+  void take(const BatchShape& shape) {
+    seq_len = shape.seq_len;
+    if (segments) segments->limit = shape.segment_limit;
+  }
 };
 
 // Allocates a buffer for the order's largest micro-batch if the batch has none.
@@ -88,7 +93,7 @@ class BatchSource {
   virtual bool next(HostBatch& batch) = 0;
   virtual LoaderState state() const = 0;  // `after` of the last batch that next() returned
   virtual void restore(const LoaderState& state) = 0;
-  // Changes the shape of later batches; only between two steps. See TokenOrder::resize().
+  // Changes the shape of later batches; only between two steps. See TokenOrder::reshape().
   virtual void reshape(const BatchShape& shape) = 0;
   virtual std::int64_t span_tokens() const = 0;  // tokens that every buffer can hold
 };

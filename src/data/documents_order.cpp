@@ -88,9 +88,9 @@ void DocumentsOrder::restore(const LoaderState& state) {
   dealt_ = state.micro_batches;
 }
 
-void DocumentsOrder::resize(std::int64_t micro_batch_tokens) {
-  assert(dealt_ == 0 && micro_batch_tokens > 0 && micro_batch_tokens <= rows_.tokens);
-  span_ = micro_batch_tokens + 1;
+void DocumentsOrder::reshape(const BatchShape& shape) {
+  assert(dealt_ == 0 && shape.tokens > 0 && shape.tokens <= rows_.tokens);
+  span_ = shape.tokens + 1;
 }
 
 std::int64_t DocumentsOrder::first_document(int shard) {

@@ -29,7 +29,7 @@ class DocumentsOrder final : public TokenOrder {
   }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return rows_.tokens + 1; }
-  void resize(std::int64_t micro_batch_tokens) override;
+  void reshape(const BatchShape& shape) override;
 
  private:
   struct Shard {

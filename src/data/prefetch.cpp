@@ -105,8 +105,8 @@ void PrefetchSource::restore(const LoaderState& state) {
 void PrefetchSource::reshape(const BatchShape& shape) {
   stop();
   order_->restore(consumed_state_);
-  order_->resize(shape.tokens);
-  layout_.seq_len = shape.seq_len;
+  order_->reshape(shape);
+  layout_.take(shape);
   start();
 }
 

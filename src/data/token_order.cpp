@@ -8,7 +8,7 @@
 
 namespace tg {
 
-void TokenOrder::resize(std::int64_t /*micro_batch_tokens*/) {
+void TokenOrder::reshape(const BatchShape& /*shape*/) {
   assert(!"listed places have fixed sizes");
 }
 
@@ -58,9 +58,9 @@ void StreamOrder::restore(const LoaderState& state) {
   dealt_ = state.micro_batches;
 }
 
-void StreamOrder::resize(std::int64_t micro_batch_tokens) {
-  assert(dealt_ == 0 && micro_batch_tokens > 0 && micro_batch_tokens < longest_);
-  span_ = micro_batch_tokens + 1;
+void StreamOrder::reshape(const BatchShape& shape) {
+  assert(dealt_ == 0 && shape.tokens > 0 && shape.tokens < longest_);
+  span_ = shape.tokens + 1;
 }
 
 StridedOrder::StridedOrder(const TokenSource& source, std::int64_t micro_batch_tokens, int rank,
@@ -101,12 +101,12 @@ void StridedOrder::restore(const LoaderState& state) {
   next_ = after(reads(), rank_);
 }
 
-void StridedOrder::resize(std::int64_t micro_batch_tokens) {
-  assert(micro_batch_tokens > 0 && micro_batch_tokens < longest_);
+void StridedOrder::reshape(const BatchShape& shape) {
+  assert(shape.tokens > 0 && shape.tokens < longest_);
   const auto [shard, begin] = after(reads(), /*rank=*/0);
   base_ = source_.start(shard) + begin;
   rounds_ = 0;
-  stride_ = micro_batch_tokens;
+  stride_ = shape.tokens;
   next_ = after(0, rank_);
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "config/batch_shape.h"
 #include "data/token_source.h"
 
 namespace tg {
@@ -55,9 +56,9 @@ class TokenOrder {
   // Throws Error(config) for a state that this order cannot have, and what reading throws.
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // largest micro-batch: inputs + 1
-  // Changes the size of later micro-batches to L tokens; only between two steps. Precondition: L is
-  // at most the constructor's.
-  virtual void resize(std::int64_t micro_batch_tokens);
+  // Changes the shape of later micro-batches; only between two steps. Precondition: they have at
+  // most as many tokens as the constructor's.
+  virtual void reshape(const BatchShape& shape);
 
   int id_bytes() const { return source_.id_bytes(); }
   // Reads as many tokens as `out` has from `begin`, in a place that advance() returned.
@@ -80,7 +81,7 @@ class StreamOrder final : public TokenOrder {
   LoaderState state() const override;
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return longest_; }
-  void resize(std::int64_t micro_batch_tokens) override;
+  void reshape(const BatchShape& shape) override;
 
  private:
   const std::int64_t longest_;  // maximum of L + 1
@@ -104,7 +105,7 @@ class StridedOrder final : public TokenOrder {
   std::int64_t span_tokens() const override { return longest_; }
   // All ranks continue at rank 0's position, after everything read so far; only a rank that is
   // already in the next shard rereads some tokens.
-  void resize(std::int64_t micro_batch_tokens) override;
+  void reshape(const BatchShape& shape) override;
 
   // Returns the number of reads of this rank in one pass over all shards, without a repeated first
   // read.

@@ -17,6 +17,15 @@ namespace {
 // Maximum number of documents in a row in record 43's script, whose table of them has a fixed size.
 constexpr std::int64_t kMaxScriptPieces = 127;
 
+// 0, no limit, is the longest.
+std::int64_t shortest_limit(const CountSchedule& limits) {
+  std::int64_t shortest = 0;
+  for (const auto& stage : limits.stages()) {
+    if (stage.value > 0 && (shortest == 0 || stage.value < shortest)) shortest = stage.value;
+  }
+  return shortest;
+}
+
 // The order has micro-batches of the largest shape.
 std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSource& tokens,
                                        int rank, int world_size) {
@@ -34,7 +43,7 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
       return std::make_unique<AlignedOrder>(
           tokens, rows,
           AlignedOrder::Pieces{.bos_id = bos_id.count,
-                               .limit = segment_limit(settings),
+                               .limit = shortest_limit(segment_limits(settings)),
                                .most = quirks ? kMaxScriptPieces : 0},
           rank, world_size);
     case LoaderOrder::strided:
@@ -68,7 +77,7 @@ std::optional<std::int64_t> tokens_without(const TokenSource& source, std::int64
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size) {
   auto order = make_order(settings, tokens, rank, world_size);
-  order->resize(batch_shape(settings, world_size, {}).tokens);
+  order->reshape(batch_shape(settings, world_size, {}));
   return order;
 }
 

@@ -17,7 +17,8 @@ namespace tg {
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
 
-// Returns the rule for the segments of the micro-batches; nullopt if DOCUMENT_ATTENTION needs none.
+// Returns the rule for the segments of the run's last micro-batches; nullopt if DOCUMENT_ATTENTION
+// needs none.
 // Precondition: BOS_ID is resolved.
 std::optional<SegmentRule> training_segments(const Settings& settings);
 

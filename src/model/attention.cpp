@@ -32,7 +32,7 @@ Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const Paramete
       table_(table),
       heads_(plan.shape.heads),
       kv_heads_(plan.shape.kv_heads),
-      head_dim_(plan.shape.head_dim),
+      qk_head_dim_(plan.shape.qk_head_dim),
       padded_(sizes) {}
 
 std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& heads,
@@ -62,10 +62,11 @@ at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q
   if (call.paired && documents) documents = paired_documents(*documents);
   const bool whole = !pass.scored(call) && pass.cache == nullptr;
   assert(whole || !documents);
-  const auto y = whole ? causal_attention(
-                             qh, kh, vh,
-                             {.channels = head_dim_, .documents = documents, .window = call.window})
-                       : causal_attention_of_last(qh, kh, vh, head_dim_, call.window);
+  const auto y =
+      whole ? causal_attention(
+                  qh, kh, vh,
+                  {.channels = qk_head_dim_, .documents = documents, .window = call.window})
+            : causal_attention_of_last(qh, kh, vh, qk_head_dim_, call.window);
   return call.paired ? unpaired_heads(y) : y;
 }
 
@@ -79,7 +80,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
   at::Tensor y;
   if (whole && !call.paired && !token_weights.composes()) {
     y = causal_attention(heads.q, heads.k, heads.v,
-                         {.channels = head_dim_,
+                         {.channels = qk_head_dim_,
                           .exclusive_v = exclusive_v,
                           .gate = gate,
                           .documents = pass.documents,
@@ -93,7 +94,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
       y = y + composed_attention(heads.q, k, v,
                                  {.pre = token_weights.pre,
                                   .post = token_weights.post,
-                                  .scale = 1 / std::sqrt(static_cast<double>(head_dim_)),
+                                  .scale = 1 / std::sqrt(static_cast<double>(qk_head_dim_)),
                                   .window = call.composed_window,
                                   .documents = pass.documents});
     y = exclusive_attention(y, exclusive_v, gate);
@@ -115,7 +116,7 @@ QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
           .value_residual = static_cast<bool>(block.value_mix.weights),
           .first_v = first_v,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
-          .channels = head_dim_,
+          .channels = qk_head_dim_,
           .key_offset = call.key_offset};
 }
 
@@ -131,11 +132,11 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
   // Queries computed by the projection are laid out by qk_runs.
   std::vector<at::Tensor> parts;
   for (std::int64_t channel = 0; channel < count;) {
-    const auto in_head = channel % head_dim_;
+    const auto in_head = channel % qk_head_dim_;
     const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& candidate) {
       return candidate.from <= in_head && in_head < candidate.from + candidate.count;
     });
-    const auto first = channel / head_dim_ * padded_.head_dim + run->to + in_head - run->from;
+    const auto first = channel / qk_head_dim_ * padded_.head_dim + run->to + in_head - run->from;
     const auto length = std::min(run->from + run->count - in_head, count - channel);
     parts.push_back(channels(first, length));
     channel += length;

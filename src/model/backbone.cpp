@@ -72,7 +72,7 @@ at::Tensor Backbone::q_gain(const Pass& calls, at::Device device) const {
   if (calls.attention_scale == 0) return {};
   auto& gain = q_gains_[calls.attention_scale];
   if (!gain.defined()) {
-    const double by_default = 1 / std::sqrt(static_cast<double>(plan_.shape.head_dim));
+    const double by_default = 1 / std::sqrt(static_cast<double>(plan_.shape.qk_head_dim));
     const auto dtype = numerics_.compute == at::kDouble ? at::kDouble : at::kFloat;
     gain = at::full({plan_.shape.heads}, calls.attention_scale / by_default,
                     at::TensorOptions(device).dtype(dtype));

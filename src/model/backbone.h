@@ -53,7 +53,7 @@ class Backbone {
   // Rows of the tables at the inputs' positions.
   RopeTables rope_rows(const Pass& calls, const at::Tensor& inputs_bt, const PassInputs& pass,
                        std::int64_t context) const;
-  // Gain that turns attention's scale 1/√head_dim into the pass's own; undefined if it has none.
+  // Gain that turns attention's scale 1/√qk_head_dim into the pass's own; undefined if it has none.
   at::Tensor q_gain(const Pass& calls, at::Device device) const;
 
   const Numerics& numerics_;

@@ -7,8 +7,11 @@ namespace tg {
 double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t context) {
   const auto& shape = plan.shape;
   const double dim = static_cast<double>(shape.dim);
-  const double kv_dim = static_cast<double>(shape.kv_heads * shape.head_dim);
-  const double attention_matrices = 2 * dim * dim + 2 * dim * kv_dim;
+  const double queries = static_cast<double>(shape.heads * shape.qk_head_dim);
+  const double attended = static_cast<double>(shape.heads * shape.head_dim);
+  const double kv_heads = static_cast<double>(shape.kv_heads);
+  const double kv_channels = static_cast<double>(shape.qk_head_dim + shape.head_dim);
+  const double attention_matrices = dim * (queries + attended + kv_heads * kv_channels);
   const double mlp_matrices = 2 * dim * static_cast<double>(shape.hidden);
   double matrices = 0;
   const double heads = static_cast<double>(shape.vocab) * dim *
@@ -29,7 +32,7 @@ double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t
     if (call.composed_window > 0) keys += seen(call.composed_window, context);
   }
   // q·kᵀ and p·v: once forward, twice backward.
-  const double attention = 6 * dim * keys;
+  const double attention = 3 * (queries + attended) * keys;
   return 6 * (matrices + heads) + attention;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/masked_nll.h"
 #include "ops/loss/softcap_cross_entropy.h"
 
 namespace tg {
@@ -97,18 +98,36 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
   return loss;
 }
 
+at::Tensor Gpt::scored_logits(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+                              const std::optional<Documents>& documents,
+                              std::int64_t context) const {
+  auto states = backbone_.final_states(
+      inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents},
+      context);
+  if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
+  return linear(states, backbone_.head(sizes_.vocab)).flatten(0, 1);
+}
+
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                              const std::optional<Positions>& only,
                              const std::optional<Documents>& documents,
                              std::int64_t context) const {
   const at::NoGradGuard no_grad;
-  auto states = backbone_.final_states(
-      inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents},
-      context);
-  if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
-  const auto z = linear(states, backbone_.head(sizes_.vocab)).flatten(0, 1);
+  const auto z = scored_logits(inputs_bt, only, documents, context);
   return softcap_nll(z, targets_bs.flatten(), plan_.head.softcap, plan_.shape.vocab)
       .view(targets_bs.sizes());
+}
+
+Gpt::MaskedLosses Gpt::masked_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+                                     const at::Tensor& mask,
+                                     const std::optional<Documents>& documents) const {
+  const at::NoGradGuard no_grad;
+  const auto z = scored_logits(inputs_bt, /*only=*/{}, documents, /*context=*/0);
+  const auto& softcap = plan_.head.softcap;
+  const auto inputs = inputs_bt.flatten(), targets = targets_bt.flatten();
+  const auto masked = masked_softcap_nll(z, inputs, targets, mask, softcap, plan_.shape.vocab);
+  const auto unmasked = softcap_nll(z, targets, softcap, plan_.shape.vocab);
+  return {masked.view(targets_bt.sizes()), unmasked.view(targets_bt.sizes())};
 }
 
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,

@@ -93,6 +93,15 @@ class Gpt {
                           const std::optional<Positions>& only = {},
                           const std::optional<Documents>& documents = {},
                           std::int64_t context = 0) const;
+  // Cross-entropy of every target as masked_softcap_nll(), with the token before a target as its
+  // input, and without the mask: inputs, targets [B, T] int64, mask [V, ⌈V / 8⌉] uint8 → [B, T]
+  // fp32 each. Without a gradient.
+  struct MaskedLosses {
+    at::Tensor masked, unmasked;
+  };
+  MaskedLosses masked_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+                             const at::Tensor& mask,
+                             const std::optional<Documents>& documents) const;
   // Cross-entropy of every target, inputs [B, T], targets [B, S] int64 → [B, S] fp32. Each row has
   // its own adapters, the last B of `adapters`, which must be made for this stage; attention spans
   // the whole row. S is T, or with `only` the number of these positions, which the head alone
@@ -119,6 +128,10 @@ class Gpt {
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
+  // Logits before the softcap of scored positions, with padded columns, [B·S, at least V] in the
+  // compute dtype; arguments as of token_losses().
+  at::Tensor scored_logits(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+                           const std::optional<Documents>& documents, std::int64_t context) const;
   // Softcapped logits without the padded columns, [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,

@@ -1,5 +1,7 @@
 #include "model/layers.h"
 
+#include <utility>
+
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/learned_scale.h"
 #include "ops/mlp/leaky_relu_squared.h"
@@ -122,9 +124,19 @@ LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
 
 at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt,
                                    const PassInputs& pass) const {
-  if (!table) return {};
-  return embedding_lookup(table_[table], ids_bt, weights_.table_gradient(table), pass.id_order)
+  return table ? embedding(table, ids_bt, pass.id_order) : at::Tensor();
+}
+
+at::Tensor Layers::embedding(ParameterId table, const at::Tensor& ids,
+                             std::shared_ptr<IdOrder> order) const {
+  return embedding_lookup(table_[table], ids, weights_.table_gradient(table), std::move(order))
       .to(numerics_.compute);
+}
+
+at::Tensor Layers::as_values(const at::Tensor& x_btd) const {
+  const auto& shape = plan_.shape;
+  return pad_heads(x_btd.narrow(-1, 0, shape.kv_heads * shape.head_dim), -1, shape.kv_heads,
+                   sizes_.head_dim);
 }
 
 at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded) const {
@@ -133,9 +145,7 @@ at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded
   const auto own = table_[call.value_scale];
   const auto scale = plan.scale ? table_[plan.scale] * own : own;
   const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
-  if (!plan.projection) {
-    return pad_heads(learned_scale(embedded, scale), -1, kv_heads, head);
-  }
+  if (!plan.projection) return as_values(learned_scale(embedded, scale));
   // Scales the small matrix instead of its output for every token.
   const auto weight = pad_heads(weights_.small(table_[plan.projection]) * scale, 0, kv_heads, head);
   return linear(embedded, {weight, {}});

@@ -4,6 +4,8 @@
 // here, so that a flow reads like its formula.
 #include <ATen/ATen.h>
 
+#include <memory>
+
 #include "model/attention.h"
 #include "model/pass_inputs.h"
 #include "model/plan.h"
@@ -88,12 +90,19 @@ class Layers {
   // Kernels for a layer call with rows like x [B, T, D], for training if grad mode is enabled.
   LayerKernels choose_kernels(const LayerCall& call, const at::Tensor& x,
                               const PassInputs& pass) const;
+  // Looks up ids [...] in a table [rows, channels] → [..., channels] in `compute`. `order`: of the
+  // ids; null: its own.
+  at::Tensor embedding(ParameterId table, const at::Tensor& ids,
+                       std::shared_ptr<IdOrder> order = {}) const;
   // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
   // if the table is none.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt,
                              const PassInputs& pass) const;
   // The layer call's projection of the value embedding [B, T, KV·hd], or undefined.
   at::Tensor call_values(const LayerCall& call, const at::Tensor& embedded) const;
+  // x [B, T, at least KV·hd] as the `values` of Layer::attention(), padded to the width of the
+  // heads.
+  at::Tensor as_values(const at::Tensor& x_btd) const;
   // Options of the final norm, whose output the head reads.
   NormOptions head_norm(const PassInputs& pass) const;
 

@@ -41,8 +41,9 @@ std::int64_t width_of(LoraKind kind, const ModelShape& shape) {
     case LoraKind::head:
       return shape.vocab;
     case LoraKind::queries:
-      return shape.heads * shape.head_dim;
+      return shape.heads * shape.qk_head_dim;
     case LoraKind::keys:
+      return shape.kv_heads * shape.qk_head_dim;
     case LoraKind::values:
       return shape.kv_heads * shape.head_dim;
     case LoraKind::mlp:

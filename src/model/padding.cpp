@@ -45,29 +45,30 @@ Padding choose_padding(PadVocab vocab, at::Device device, at::ScalarType compute
 }
 
 ModelShape model_shape(const ModelConfig& config) {
-  const auto head = head_dim(config);
+  const auto qk = qk_head_dim(config);
   return {.vocab = config.vocab_size,
           .dim = config.model_dim,
           .heads = config.num_heads,
           .kv_heads = config.num_kv_heads,
-          .head_dim = head,
-          .rope_dims = config.rope_dims > 0 ? config.rope_dims : head,
+          .head_dim = head_dim(config),
+          .qk_head_dim = qk,
+          .rope_dims = config.rope_dims > 0 ? config.rope_dims : qk,
           .hidden = mlp_hidden(config)};
 }
 
 ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding, bool rope_interleaved) {
-  const auto head = shape.head_dim, half = shape.rope_dims / 2;
+  const auto half = shape.rope_dims / 2;
   const auto padded_half = rope_interleaved ? half : round_up(half, padding.channels);
-  auto qk_runs = rotated_runs(head, half, padded_half);
+  auto qk_runs = rotated_runs(shape.qk_head_dim, half, padded_half);
   const auto qk_end = qk_runs.back().to + qk_runs.back().count;
-  const auto least = std::max(2 * padded_half, std::max(qk_end, head));
+  const auto least = std::max({2 * padded_half, qk_end, shape.head_dim});
   return {.vocab = round_up(shape.vocab, padding.vocab),
           .dim = round_up(shape.dim, padding.channels),
           .hidden = round_up(shape.hidden, padding.channels),
           .head_dim = round_up(least, padding.channels),
           .half_rope_dims = padded_half,
           .qk_runs = std::move(qk_runs),
-          .v_runs = {{0, 0, head}}};
+          .v_runs = {{0, 0, shape.head_dim}}};
 }
 
 }  // namespace tg

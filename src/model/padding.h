@@ -15,9 +15,11 @@ namespace tg {
 // Sizes according to the settings; ComputeSizes are the padded ones.
 struct ModelShape {
   std::int64_t vocab = 0, dim = 0;
-  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t rope_dims = 0;  // rotated channels of a head
-  std::int64_t hidden = 0;     // the MLP's hidden channels
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t head_dim = 0;     // channels of a value head, and of attention's output
+  std::int64_t qk_head_dim = 0;  // channels of a query or key head
+  std::int64_t rope_dims = 0;    // rotated channels of a head
+  std::int64_t hidden = 0;       // the MLP's hidden channels
 };
 
 ModelShape model_shape(const ModelConfig& config);
@@ -38,7 +40,8 @@ struct ChannelRun {
 
 struct ComputeSizes {
   std::int64_t vocab, dim, hidden;
-  std::int64_t head_dim, half_rope_dims;
+  std::int64_t head_dim;  // of all heads, so that attention's kernels read one size
+  std::int64_t half_rope_dims;
   // Runs of a query or key head. Each rotated half is padded separately, its padding filled first
   // with channels that RoPE does not rotate. Interleaved pairs need no such padding.
   std::vector<ChannelRun> qk_runs;

@@ -81,6 +81,7 @@ struct BlockPlan {
   ParameterId mix;  // m of the input mix, [2, D] or [2]
   ParameterId q_gain;
   ParameterId attn_scale, mlp_scale;  // multiply the outputs of attention and the MLP
+  ParameterId qk_scale;               // [1], multiplies queries and keys before their norm
   ParameterId value_scale;  // [1], multiplies attention's own values; not with a value mix
   ValueMix value_mix;
   HeadGate head_gate;
@@ -136,7 +137,7 @@ struct Pass {
   // Rotation per position of each pair of a head's rotated channels, in radians, [rope_dims / 2]
   // fp32 on the CPU; undefined: from the plan's rope_base.
   at::Tensor rope_frequencies{};
-  double attention_scale = 0;  // multiplies q·k; 0: 1/√head_dim
+  double attention_scale = 0;  // multiplies q·k; 0: 1/√qk_head_dim
 };
 
 // A part of a run whose passes are all alike.
@@ -179,6 +180,9 @@ struct HeadPlan {
 struct Plan {
   ModelShape shape;
   Flow flow = nullptr;
+  // Whether a token is decoded from keys and values cached of those before it; false: its flow also
+  // hashes the ids before it or offsets keys, so that the whole row is computed again.
+  bool decodes_from_cache = true;
   double rope_base = 0;
   bool rope_interleaved = false;  // RoPE rotates the pairs (2j, 2j + 1), else half-split ones
   double negative_slope = 0;      // of the MLP's leaky ReLU

@@ -56,8 +56,9 @@ Weight WeightCopies::make_qkv(const Plan& plan, const ParameterTable& table,
     };
     copy_into({rows(qkv.value), rows(qkv.gradient)}, from, {1, count, runs}, Kind::bank, scales);
   };
-  copy(queries, 0, heads, sizes.qk_runs);
-  copy(source_of(table, plan.matrices.keys), heads, kv_heads, sizes.qk_runs);
+  const auto qk_scales = output_scales(plan, table, &BlockPlan::qk_scale);
+  copy(queries, 0, heads, sizes.qk_runs, qk_scales);
+  copy(source_of(table, plan.matrices.keys), heads, kv_heads, sizes.qk_runs, qk_scales);
   copy(source_of(table, plan.matrices.values), heads + kv_heads, kv_heads, sizes.v_runs,
        value_scales(plan, table));
   return qkv;

@@ -1,6 +1,7 @@
 #include "optim/schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/derived.h"
 
@@ -10,12 +11,16 @@ namespace {
 
 // Share of the learning rate that the warm-down leaves.
 double left_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
-  const double warmdown = run.warmdown_frac.number;
+  const double steps = static_cast<double>(schedule_iterations(run));
+  const bool whole = run.warmdown_whole_steps;
+  const double begins = 1 - run.warmdown_frac.number,
+               from = whole ? std::floor(steps * begins) / steps : begins,
+               warmdown = whole ? 1 - from : run.warmdown_frac.number;
   const double done = schedule_share(run, step, elapsed_ms);
-  if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
+  if (warmdown <= 0 || done < from) return 1.0;
   if (run.lr_floor == 0) return std::max((1 - done) / warmdown, run.min_lr);
-  constexpr double kMaxDone = 0.9999;
-  return (1 - std::min(done, kMaxDone)) / warmdown;
+  const double most = whole ? 1 : 0.9999;
+  return (1 - std::min(done, most)) / warmdown;
 }
 
 double left_by_steps(const RunConfig& run, std::int64_t step, double elapsed_ms) {

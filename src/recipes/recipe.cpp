@@ -17,6 +17,10 @@ const Recipe& recipe_named(RecipeChoice choice) {
       return kLastRecord;
     case RecipeChoice::speedrun_43:
       return kSpeedrun43;
+    case RecipeChoice::speedrun_89:
+      return kSpeedrun89;
+    case RecipeChoice::speedrun_91:
+      return kSpeedrun91;
     case RecipeChoice::automatic:
       break;
   }

@@ -48,7 +48,7 @@ struct Recipe {
   ScriptWeights script_weights{};
 };
 
-extern const Recipe kRecord, kSpeedrun, kLastRecord, kSpeedrun43;
+extern const Recipe kRecord, kSpeedrun, kLastRecord, kSpeedrun43, kSpeedrun89, kSpeedrun91;
 
 // The recipe of `settings`. Requires a resolved RECIPE (resolved_recipe()).
 const Recipe& recipe_of(const Settings& settings);

@@ -2,12 +2,7 @@
 // loss of 3.28. Its 12 layers differ from each other, so their number is fixed.
 #include "recipes/speedrun_43.h"
 
-#include <map>
-
-#include "base/error.h"
-#include "base/is_in.h"
-#include "config/derived.h"
-#include "config/types/text.h"
+#include "recipes/own_layers.h"
 #include "recipes/recipe.h"
 
 namespace tg {
@@ -24,7 +19,7 @@ CountSchedule windows(std::int64_t first, std::int64_t second, std::int64_t thir
 void set_defaults(Settings& s) {
   s.data.loader_order = LoaderOrder::aligned;
   s.data.bos_id = {.count = 50256};
-  s.data.segment_limit = {.count = 2048};
+  s.data.segment_limit = {.schedule = 2048};
   s.data.tokenizer_path = "";
 
   auto& model = s.model;
@@ -93,54 +88,16 @@ void set_defaults(Settings& s) {
   s.runtime.artifact = Artifact::none;
 }
 
-std::map<std::string, std::string> texts_of(const ModelConfig& config) {
-  std::map<std::string, std::string> texts;
-  ModelConfig::visit(config, [&](const char* name, const auto& value, auto&&...) {
-    texts[env_name(name)] = value_text(value);
-  });
-  return texts;
-}
-
-// Rejects settings that this recipe's fixed layers would ignore.
-void require_topology(const ModelConfig& config) {
-  // clang-format off
-  static const std::vector<std::string> free = {
-      "VOCAB_SIZE", "NUM_HEADS", "NUM_KV_HEADS", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE",
-      "LOGIT_SOFTCAP", "LOGIT_SOFTCAP_SHIFT", "LOGIT_SOFTCAP_TEMPERATURE", "MTP_WEIGHTS", "PREFIX_WEIGHT", "PREFIX_TABLE", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "SPARSE_ATTN_GATE_SCALE",
-      "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW", "WINDOW_YARN",
-      "ATTENTION_SCALE",
-      // Have no effect with NUM_LOOPS=0, which is required.
-      "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"};
-  // clang-format on
-  Settings own;
-  set_defaults(own);
-  const auto expected = texts_of(own.model);
-  for (const auto& [name, text] : texts_of(config)) {
-    REQUIRE(is_in(free, name) || text == expected.at(name), ExitCode::config,
-            "{}={}: RECIPE=speedrun_43 has its own layers (expected {}); leave it out", name, text,
-            expected.at(name));
-  }
-  REQUIRE(config.num_kv_heads == config.num_heads, ExitCode::config,
-          "NUM_KV_HEADS={}: RECIPE=speedrun_43 has a key head for each query head (expected "
-          "NUM_HEADS={})",
-          config.num_kv_heads, config.num_heads);
-  REQUIRE(head_dim(config) % 4 == 0, ExitCode::config,
-          "MODEL_DIM={} with NUM_HEADS={}: RECIPE=speedrun_43 rotates a quarter of a head's "
-          "channels with another (expected heads of a multiple of 4, found {})",
-          config.model_dim, config.num_heads, head_dim(config));
-}
-
-void require_update_before_untying(const OptimConfig& optim) {
-  REQUIRE(optim.untie_embeddings_at == 0 || (optim.untie_embeddings_at + 1) % optim.adam_every == 0,
-          ExitCode::config,
-          "UNTIE_EMBEDDINGS_AT={}: not a step that updates the embeddings (expected one before a "
-          "multiple of ADAM_EVERY={})",
-          optim.untie_embeddings_at, optim.adam_every);
-}
-
 ModelSpec model(const Settings& settings) {
-  require_topology(settings.model);
-  require_update_before_untying(settings.optim);
+  require_own_layers(
+      settings, set_defaults,
+      {"VOCAB_SIZE", "NUM_HEADS", "NUM_KV_HEADS", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE",
+       "LOGIT_SOFTCAP", "LOGIT_SOFTCAP_SHIFT", "LOGIT_SOFTCAP_TEMPERATURE", "MTP_WEIGHTS",
+       "PREFIX_WEIGHT", "PREFIX_TABLE", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW",
+       "SPARSE_ATTN_GATE_SCALE", "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW",
+       "WINDOW_YARN", "ATTENTION_SCALE",
+       // Have no effect with NUM_LOOPS=0, which is required.
+       "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"});
   return spec(settings);
 }
 

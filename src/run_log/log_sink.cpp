@@ -19,6 +19,10 @@ std::string bpb_text(std::optional<double> bpb, int digits = 4) {
   return bpb ? fmt::format(" val_bpb:{:.{}f}", *bpb, digits) : "";
 }
 
+std::string unmasked_text(std::optional<double> loss, int digits = 4) {
+  return loss ? fmt::format(" val_loss_unmasked:{:.{}f}", *loss, digits) : "";
+}
+
 // Returns blocks.attn.q_gain for blocks.3.attn.q_gain.
 std::string without_block(const std::string& name) {
   constexpr std::string_view blocks = "blocks.";
@@ -211,8 +215,9 @@ void LogSink::operator()(const TokensRepeated& event) const {
 
 void LogSink::operator()(const Validated& event) const {
   const auto steps = settings_.run.iterations;
-  log_info("step:{}/{} val_loss:{:.4f}{} train_time:{:.0f}ms step_avg:{:.2f}ms", event.step, steps,
-           event.loss, bpb_text(event.bpb), event.elapsed_ms,
+  log_info("step:{}/{} val_loss:{:.4f}{}{} train_time:{:.0f}ms step_avg:{:.2f}ms", event.step,
+           steps, event.loss, unmasked_text(event.unmasked_loss), bpb_text(event.bpb),
+           event.elapsed_ms,
            event.elapsed_ms / static_cast<double>(std::max<std::int64_t>(event.step, 1)));
   log_info("val_stage_time_ms:{:.0f}ms step:{}/{}", event.val_ms, event.step, steps);
 }
@@ -258,7 +263,8 @@ void LogSink::operator()(const AverageApplied& event) const {
 
 void LogSink::operator()(const FinalScored& event) const {
   const auto stride = event.stride > 0 ? fmt::format(" stride:{}", event.stride) : "";
-  log_info("{} val_loss:{:.{}f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss, event.digits,
+  log_info("{} val_loss:{:.{}f}{}{}{} eval_time:{:.0f}ms", event.line_name, event.loss,
+           event.digits, unmasked_text(event.unmasked_loss, event.digits),
            bpb_text(event.bpb, event.digits), stride, event.eval_ms);
   if (!event.exact_line) return;
   log_info("{} val_loss:{:.8f}{}", event.name, event.loss, bpb_text(event.bpb, 8));

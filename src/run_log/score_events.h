@@ -16,11 +16,14 @@ struct Validated {
   std::optional<double> bpb;
   double elapsed_ms = 0;  // training time
   double val_ms = 0;      // spent on this validation
+  std::optional<double> unmasked_loss{};
 
   template <class V>
   void visit(V&& v) const {
     v("step", step, required(Unit::steps), "");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
+    v("val_loss_unmasked", unmasked_loss, Unit::nats,
+      "without the mask of VALIDATION_MASK; absent without it");
     v("val_bpb", bpb, Unit::bits_per_byte, "absent without tokenizer and sidecar");
     v("val_time_ms", val_ms, Unit::ms, "that it took");
   }
@@ -64,6 +67,7 @@ struct FinalScored {
   std::string line_name;  // name in the log: "DIAGNOSTIC post_ema"
   std::string name;       // name in the metrics: "DIAGNOSTIC_post_ema"
   double loss = 0;
+  std::optional<double> unmasked_loss{};
   std::optional<double> bpb{};
   double eval_ms = 0;
   std::int64_t stride = 0;  // stride of sliding windows; 0: none
@@ -74,6 +78,8 @@ struct FinalScored {
   void visit(V&& v) const {
     v("name", name, required(), "of the score, as in log.txt");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
+    v("val_loss_unmasked", unmasked_loss, Unit::nats,
+      "without the mask of VALIDATION_MASK; absent without it");
     v("val_bpb", bpb, Unit::bits_per_byte, "absent without tokenizer and sidecar");
     v("eval_time_ms", eval_ms, Unit::ms, "that it took");
     v("stride", if_any(stride), Unit::tokens, "of sliding windows; else absent");

@@ -38,6 +38,7 @@ void FinalOutputs::apply_average() {
   run_.report.emit(FinalScored{.line_name = line_name,
                                .name = name,
                                .loss = scored.loss,
+                               .unmasked_loss = scored.unmasked_loss,
                                .bpb = scored.bpb,
                                .eval_ms = milliseconds_since(began),
                                .digits = digits});

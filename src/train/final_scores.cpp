@@ -68,6 +68,7 @@ void FinalScores::emit_score(FinalScored event, ScoreIt score) {
                    at::TensorOptions(machine_.device).dtype(at::kFloat));
   const auto scored = score(nll);
   event.loss = scored.loss;
+  event.unmasked_loss = scored.unmasked_loss;
   event.bpb = scored.bpb;
   event.eval_ms = milliseconds_since(began);
   emit_(event);

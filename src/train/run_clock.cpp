@@ -61,12 +61,14 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
   lr_schedule_.replay(std::move(scales));
   for (const auto& step : trace)
     traced_stages_.push_back(std::min<std::int64_t>(step.stage, std::ssize(stages_) - 1));
-  if (!batches_change(settings_.run)) return;
+  if (!batches_change(settings_)) return;
   const auto world = communicator_.world_size();
   const auto known = batch_shapes(settings_, world);
   for (const auto& step : trace) {
+    const auto done = run_progress(settings_.run, std::ssize(traced_shapes_), /*elapsed_ms=*/0);
     const BatchShape shape{.tokens = step.tokens / micro_batches(settings_, world),
-                           .seq_len = step.seq_len};
+                           .seq_len = step.seq_len,
+                           .segment_limit = batch_shape(settings_, world, done).segment_limit};
     REQUIRE(is_in(known, shape), ExitCode::config,
             "LR_TRACE: its step {} has {} tokens in rows of {}, which does not match "
             "TRAIN_BATCH_TOKENS={} and TRAIN_SEQ_LEN={}; set them as in that run",

@@ -13,6 +13,7 @@
 #include "data/prefetch.h"
 #include "data/prefix_table.h"
 #include "data/training_order.h"
+#include "data/validation_mask.h"
 #include "model_io/stored_record.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "recipes/recipe.h"
@@ -81,9 +82,8 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
     ahead = {static_cast<int>(io.train_prefetch_queue),
              static_cast<int>(io.train_prefetch_workers)};
   }
-  const auto shape = batch_shape(settings, communicator.world_size(), {});
-  const BatchLayout layout{
-      .seq_len = shape.seq_len, .segments = training_segments(settings), .spans = &spans};
+  BatchLayout layout{.seq_len = 0, .segments = training_segments(settings), .spans = &spans};
+  layout.take(batch_shape(settings, communicator.world_size(), {}));
   return make_source(std::move(order), layout, ahead, batch_allocator(device));
 }
 
@@ -95,6 +95,16 @@ std::optional<FurtherTargets> further_targets(const Settings& settings, at::Devi
   if (mode::has_prefix_targets(settings))
     further.prefixes = at::tensor(prefix_table(settings), at::kLong).to(device);
   return further;
+}
+
+// The table of validation_mask() on the device; undefined without VALIDATION_MASK. Every rank makes
+// its own: of GPT-2's vocabulary in a second, with nothing to send.
+at::Tensor mask_of(const Settings& settings, at::Device device) {
+  if (!settings.run.validation_mask) return {};
+  auto table = validation_mask(settings);
+  const auto vocab = settings.model.vocab_size;
+  return at::from_blob(table.data(), {vocab, std::ssize(table) / vocab}, at::kByte)
+      .to(device, at::kByte, /*non_blocking=*/false, /*copy=*/true);
 }
 
 }  // namespace
@@ -129,7 +139,13 @@ Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {
   const auto& vocabulary = splits.vocabulary;
   warn_without_documents(settings, *splits.val, vocabulary.bos_id);
-  return {settings, splits.val, vocabulary.bytes, vocabulary.bos_id, machine.device, communicator};
+  return {settings,
+          splits.val,
+          vocabulary.bytes,
+          vocabulary.bos_id,
+          machine.device,
+          communicator,
+          mask_of(settings, machine.device)};
 }
 
 TokenizationOptions tokenization_options(const Machine& machine, Communicator& communicator) {

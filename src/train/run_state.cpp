@@ -109,7 +109,7 @@ void RunState::visit_rewound(StateVisitor& visitor) {
 
 // If batch shapes do not change, both follow from the settings.
 void RunState::visit_batches(StateVisitor& visitor) {
-  if (!batches_change(settings_.run)) {
+  if (!batches_change(settings_)) {
     tokens = step * tokens_per_step(settings_, communicator_.world_size());
     return;
   }
@@ -117,6 +117,7 @@ void RunState::visit_batches(StateVisitor& visitor) {
   auto shape = shape_;
   visitor("loader.micro_batch_tokens", shape.tokens);
   visitor("loader.seq_len", shape.seq_len);
+  if (!segment_limits(settings_).constant()) visitor("loader.segment_limit", shape.segment_limit);
   set_shape(shape);
 }
 

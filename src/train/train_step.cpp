@@ -94,7 +94,7 @@ void TrainStep::run_passes(const DeviceBatch& batch) {
 }
 
 void TrainStep::set_parts(const BatchShape& shape, std::int64_t parts) {
-  parts_[shape] = parts;
+  parts_[{.tokens = shape.tokens, .seq_len = shape.seq_len}] = parts;
   shape_ = {};
 }
 

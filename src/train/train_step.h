@@ -104,8 +104,9 @@ class TrainStep {
   std::int64_t micro_batches_;
   std::optional<FurtherTargets> further_;
   MicroStep micro_step_;
-  BatchShape shape_;                          // shape that micro_step_ is set up for
-  std::map<BatchShape, std::int64_t> parts_;  // 1 for shapes that are not listed
+  BatchShape shape_;  // shape that micro_step_ is set up for
+  // Without their segments; 1 for shapes that are not listed.
+  std::map<BatchShape, std::int64_t> parts_;
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;

@@ -119,7 +119,8 @@ void TrainLoop::validate(std::int64_t step, bool last) {
   const double spent_ms = milliseconds_since(began);
   state.validation_ms += spent_ms;
   steps_.add_validation_time(spent_ms);
-  run_.report.emit(Validated{step, scored.loss, scored.bpb, state.clock.elapsed_ms(), spent_ms});
+  run_.report.emit(Validated{step, scored.loss, scored.bpb, state.clock.elapsed_ms(), spent_ms,
+                             scored.unmasked_loss});
   state.add_validation(step, scored.loss);
   state.clock.start();
 }

@@ -58,11 +58,11 @@ TEST(Check, AMicroBatchOfTheDocumentsAndAlignedOrdersIsOneRow) {
     for (const int world_size : {1, 2, 3, 5, 8}) {
       EXPECT_EQ(find_conflicts(rows, world_size), std::vector<std::string>()) << world_size;
       EXPECT_EQ(batch_shapes(rows, world_size),
-                (std::vector<BatchShape>{{1000, 1000}, {2000, 2000}}));
+                (std::vector<BatchShape>{{1000, 1000, 64}, {2000, 2000, 64}}));
       EXPECT_EQ(micro_batches(rows, world_size), 8);
       EXPECT_EQ(longest_training_row(rows, world_size), 2000);
     }
-    EXPECT_EQ(batch_shape(rows, 16, {}), (BatchShape{500, 500}));
+    EXPECT_EQ(batch_shape(rows, 16, {}), (BatchShape{500, 500, 64}));
   }
   EXPECT_EQ(longest_training_row(with({"TRAIN_SEQ_LEN=64,128@0.2"}), 1), 128);
 }

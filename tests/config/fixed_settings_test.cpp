@@ -61,6 +61,10 @@ TEST(FixedSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
                                       "sparse_attn_gate_scale",
                                       "gated_attn_init_std",
                                       "attn_out_gate_src",
+                                      "qk_head_dim",
+                                      "bigram_sign_rows",
+                                      "mudd_dim",
+                                      "dc_window",
                                       "window_block",
                                       "short_window",
                                       "long_window",
@@ -80,6 +84,14 @@ TEST(FixedSettings, TheWindowsOfTheRecipeThatHasThemAreFrozen) {
   for_each_setting(settings.model.windows, [&](const auto& setting) {
     EXPECT_TRUE(fixed.contains(env_name(setting.name))) << setting.name;
   });
+}
+
+TEST(FixedSettings, OfRecord89AreFrozenWhereTheyHaveAnEffect) {
+  const auto fixed = fixed_settings(settings_of({"RECIPE=speedrun_89"}), 1);
+  for (const auto* name : {"QK_HEAD_DIM", "BIGRAM_SIGN_ROWS", "MUDD_DIM", "DC_WINDOW"})
+    EXPECT_TRUE(fixed.contains(name)) << name;
+  EXPECT_EQ(error_of({"RECIPE=speedrun_89", "QK_HEAD_DIM=64"}, {"RECIPE=speedrun_89"}), "");
+  EXPECT_NE(error_of({"RECIPE=speedrun_89", "QK_HEAD_DIM=32"}, {"RECIPE=speedrun_89"}), "");
 }
 
 TEST(FixedSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {

@@ -109,6 +109,16 @@ TEST(BatchShapes, AreThoseThatSomeStepHas) {
   EXPECT_EQ(batch_shapes(Settings(), 1).size(), 1u);
 }
 
+TEST(BatchShapes, HaveTheSegmentLimitOfTheirStage) {
+  const auto settings = parse({}, {"LOADER_ORDER=aligned", "BOS_ID=1", "TRAIN_SEQ_LEN=64",
+                                   "TRAIN_BATCH_TOKENS=512,1024@8", "SEGMENT_LIMIT=28,64@4,0@8"})
+                            .settings;
+  const std::vector<BatchShape> expected = {{64, 64, 28}, {64, 64, 64}, {128, 128, 0}};
+  EXPECT_EQ(batch_shapes(settings, 1), expected);
+  EXPECT_TRUE(batches_change(settings));
+  EXPECT_EQ(segment_limit(settings), 0);
+}
+
 TEST(BatchShapes, EveryNumberOfTokensIsWholeRowsOfEveryLength) {
   const auto settings =
       parse({}, {"TRAIN_BATCH_TOKENS=65536,73728@0.5", "TRAIN_SEQ_LEN=1024,2048@900"}).settings;

@@ -60,15 +60,16 @@ TEST(AlignedOrderResume, GoesOnAfterItsSizeHasChanged) {
                               .quirks = trial % 2 == 1};
     const auto whole = aligned_order(*shards.set, alignment),
                resumed = aligned_order(*shards.set, alignment);
-    std::int64_t length = 12;
+    BatchShape shape;
     for (int change = 0; change < 2; ++change) {
-      length = 1 + static_cast<std::int64_t>(random() % 12);
-      whole->resize(length);
+      shape.tokens = 1 + static_cast<std::int64_t>(random() % 12);
+      shape.segment_limit = alignment.limit + static_cast<std::int64_t>(random() % 3);
+      whole->reshape(shape);
       for (auto steps = random() % 8; steps > 0; --steps)
         for (int dealt = 0; dealt < 8; dealt += world) next_of(*whole);
     }
     for (auto within = random() % 8; within > 0; --within) next_of(*whole);
-    resumed->resize(length);
+    resumed->reshape(shape);
     resumed->restore(whole->state());
     for (int i = 0; i < 40; ++i) {
       ASSERT_EQ(resumed->state(), whole->state()) << trial;

@@ -181,11 +181,11 @@ TEST(DocumentsOrder, ResumesFromARandomPositionAfterItsSizeHasChanged) {
     std::int64_t length = 12;
     for (int change = 0; change < 2; ++change) {
       length = 1 + static_cast<std::int64_t>(random() % 12);
-      whole->resize(length);
+      whole->reshape({.tokens = length});
       read_steps(*whole, static_cast<int>(random() % 12));
     }
     for (auto within = random() % 8; within > 0; --within) next_of(*whole);
-    resumed->resize(length);
+    resumed->reshape({.tokens = length});
     resumed->restore(whole->state());
     for (int i = 0; i < 40; ++i) {
       ASSERT_EQ(resumed->state(), whole->state()) << trial;

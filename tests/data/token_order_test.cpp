@@ -85,7 +85,7 @@ TEST(StreamOrder, OtherSizesGoOnBehindTheLastStep) {
   auto order = stream_order(shards, {.length = 11, .micro_batches = 4});
   std::size_t at = 0;
   for (const std::size_t length : {11, 5, 9, 11, 1}) {
-    order.resize(static_cast<std::int64_t>(length));
+    order.reshape({.tokens = static_cast<std::int64_t>(length)});
     EXPECT_EQ(order.span_tokens(), 12);  // the required buffer size
     for (int i = 0; i < 2 * 4; ++i) {
       Tokens expected;
@@ -217,7 +217,8 @@ TEST(StridedOrder, OtherSizesGoOnWhereRankZeroIsWithoutReadingATokenTwiceOrLeavi
       for (int round = 0; round < 5; ++round) {
         std::vector<Tokens> found;
         for (auto& rank : ranks) {
-          if (round == 0 && length != 8) rank.resize(static_cast<std::int64_t>(length));
+          if (round == 0 && length != 8)
+            rank.reshape({.tokens = static_cast<std::int64_t>(length)});
           found.push_back(next_of(rank));
         }
         for (const auto& batch : found) {
@@ -258,11 +259,11 @@ TEST(TokenOrder, ResumesFromARandomPositionAfterItsSizeHasChanged) {
     std::int64_t length = 9;
     for (int change = 0; change < 3; ++change) {
       length = 1 + static_cast<std::int64_t>(random() % 9);
-      whole->resize(length);
+      whole->reshape({.tokens = length});
       for (unsigned i = 0; i < random() % 12; ++i) step(*whole);
     }
     for (unsigned i = 0; i < random() % 12; ++i) step(*resumed);
-    resumed->resize(length);
+    resumed->reshape({.tokens = length});
     resumed->restore(whole->state());
     for (int i = 0; i < 12; ++i) {
       ASSERT_EQ(resumed->state(), whole->state());

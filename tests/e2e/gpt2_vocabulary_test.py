@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 import tokenizers
-from harness import BUILD, TEXT, TOKENIZER, read_events, write_shard
+from harness import BUILD, TEXT, TOKENIZER, mpirun, read_events, train_losses, write_shard
 from model_commands_test import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
@@ -19,6 +19,11 @@ PADDED = 704  # VOCAB_SIZE, padded as 50,257 pieces are to 50,304
 def tokens_of(shard):
     count = struct.unpack_from("<3i", shard)[2]
     return struct.unpack_from(f"<{count}H", shard, 1024)
+
+
+def scores(events):
+    """Returns [(val_loss, val_loss_unmasked)] of all validations and final scores."""
+    return [(event["val_loss"], event.get("val_loss_unmasked")) for event in events if "val_loss" in event]
 
 
 class Gpt2VocabularyTest(ModelTest):
@@ -134,6 +139,53 @@ class Gpt2VocabularyTest(ModelTest):
                 self.assertEqual(tokenizer.encode("<|endoftext|>").ids, [END_OF_TEXT])
                 config = json.loads((folder / "tokenizer_config.json").read_text())
                 self.assertEqual(config["bos_token"], tokenizer.id_to_token(END_OF_TEXT))
+
+    def masked(self, output, mask=1, **settings):
+        """Returns the events of a run with VALIDATION_MASK."""
+        return self.train(**{"output": output, "VOCAB_SIZE": PADDED, "TOKENIZER_PATH": self.merges,
+                             "DATA_PATH": self.shards, "GRAD_ACCUM_STEPS": None, "TRAIN_BATCH_TOKENS": 1024,
+                             "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "VALIDATION_MASK": mask, **settings})
+
+    def test_the_mask_lowers_the_loss_of_canonical_text_and_changes_no_training(self):
+        plain, masked = self.masked("plain", mask=0), self.masked("masked")
+        self.assertEqual(train_losses(masked), train_losses(plain))
+        self.assertEqual([unmasked for _, unmasked in scores(masked)], [loss for loss, _ in scores(plain)])
+        self.assertEqual(len(scores(masked)), 4)  # at 0, 4 and 8, and of the averaged weights
+        for loss, unmasked in scores(masked):
+            self.assertLess(loss, unmasked)
+        self.assertTrue(all(unmasked is None for _, unmasked in scores(plain)))
+        two = self.masked("two", through=mpirun(2))
+        for found, expected in zip(sum(scores(two), ()), sum(scores(masked), ()), strict=True):
+            self.assertAlmostEqual(found, expected, delta=2e-6 * expected)
+
+    def test_eval_scores_with_the_mask_of_the_run(self):
+        run = self.masked("scored")
+        self.prints("eval", "--init-from", self.folder / "scored", "--output-dir", self.folder / "eval",
+                    "--documents", self.folder / "documents.jsonl")
+        expected = scores(run)[-1]
+        line = next(line for line in self.prints("eval", "--init-from", self.folder / "scored").splitlines()
+                    if line.startswith("final_validation val_loss"))
+        self.assertIn(f"val_loss:{expected[0]:.4f} val_loss_unmasked:{expected[1]:.4f} ", line)
+        documents = [json.loads(line) for line in (self.folder / "documents.jsonl").read_text().splitlines()]
+        self.assertAlmostEqual(sum(document["nll"] for document in documents) / 2048, expected[0], places=5)
+
+    def test_a_target_that_the_mask_names_costs_60(self):
+        # A merge makes " a" of these two, so that no text has them side by side.
+        space, a = (TOLD["samples"][i]["ids"][0] for i in (1, 4))
+        shards = self.folder / "spelt"
+        shards.mkdir()
+        for split in ("train", "val"):
+            write_shard(shards / f"fineweb_{split}_000000.bin", [space, a] * 4000)
+        for loss, unmasked in scores(self.masked("of-spelt", DATA_PATH=shards, ITERATIONS=2)):
+            self.assertGreater(loss, unmasked + 25)  # half of the targets
+
+    def test_a_vocabulary_of_other_things_is_refused(self):
+        path = self.folder / "vocabulary.json"
+        for content, found in (([], "array"), ({"6g": 1}, "6g"), ({"61": 5000}, "5000"), ({"61": 1}, 'the byte "00"')):
+            path.write_text(json.dumps(content))
+            self.fails(65, f"VALIDATION_MASK_VOCABULARY={path}: ", found, VALIDATION_MASK=1, VALIDATION_MASK_VOCABULARY=path)
+        self.fails(78, "expected a byte-level BPE, found sentencepiece", VALIDATION_MASK=1)
+        self.fails(78, "set one of TOKENIZER_PATH and VALIDATION_MASK_VOCABULARY", VALIDATION_MASK=1, TOKENIZER_PATH="")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ TEST_F(ValidationRowsTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
 TEST_F(ValidationRowsTest, AlignedScoresRowsInOrderWithoutALimitOnAnyRanks) {
   write_shards({101, 60, 30});
   settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.segment_limit = {.count = 3};  // for training
+  settings.data.segment_limit = {.schedule = 3};  // for training
   settings.run.eval_seq_len = 32;
   settings.run.val_batch_size = 8 * 2 * 32;
   settings.run.val_tokens = 128;

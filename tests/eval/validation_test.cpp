@@ -246,5 +246,42 @@ TEST_F(ValidationTest, BytesThatDependOnSeveralTokensAreTheSameForEveryCut) {
   }
 }
 
+// Of each target the loss that masked_losses() gives row by row, whatever the batches and ranks;
+// beside it the loss without a mask.
+TEST_F(ValidationTest, WithAMaskTheScoreIsTheMaskedLossBesideTheOther) {
+  write_shards({191});
+  const auto mask = test::integers({kVocab, kVocab / 8}, 256, 5).to(at::kByte);
+  double masked = 0;
+  for (std::int64_t begin = 0; begin < 176; begin += kTrainLength) {
+    std::vector<std::int64_t> ids(all.begin() + begin, all.begin() + begin + kTrainLength + 1);
+    const auto row = at::tensor(ids, at::kLong).unsqueeze(0);
+    masked += model.masked_losses(row.slice(1, 0, -1), row.slice(1, 1), mask, {})
+                  .masked.sum()
+                  .item<double>();
+  }
+  const auto plain = make(bytes).score(model, kTrainLength);
+  EXPECT_FALSE(plain.unmasked_loss.has_value());
+  EXPECT_GT(masked / 176, plain.loss + 1);
+  const auto tokens = std::make_shared<ShardSet>(dir.path(), "val", kVocab);
+  const auto score_on = [&](Gpt& scored, Communicator& communicator, const at::Tensor& nll) {
+    Validation validation(settings, tokens, TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU,
+                          communicator, mask);
+    return validation.score(scored, kTrainLength, {}, nll);
+  };
+  const auto expect_scores = [&](const Score& score) {
+    EXPECT_NEAR(score.loss, masked / 176, 1e-5);
+    EXPECT_NEAR(*score.unmasked_loss, plain.loss, kTolerance);
+    EXPECT_NEAR(*score.bpb / *plain.bpb, score.loss / plain.loss, 1e-5);
+  };
+  expect_scores(score_on(model, alone, {}));
+  const auto nll = at::zeros({176});
+  expect_scores(score_on(model, alone, nll));
+  EXPECT_NEAR(nll.sum().item<double>(), masked, 1e-3);
+  test::as_ranks(2, [&](Communicator& communicator) {
+    Gpt own(test::plan_of(config), table, {});
+    expect_scores(score_on(own, communicator, {}));
+  });
+}
+
 }  // namespace
 }  // namespace tg

@@ -26,6 +26,7 @@ class Record89Attention : public testing::TestWithParam<at::ScalarType> {
                   .heads = kHeads,
                   .kv_heads = kHeads,
                   .head_dim = kHeadDim,
+                  .qk_head_dim = kHeadDim,
                   .rope_dims = kHeadDim / 2};
     plan.rope_interleaved = true;
     plan.blocks.resize(1);

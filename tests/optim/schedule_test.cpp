@@ -207,6 +207,7 @@ TEST(Schedule, RatesOfTheRecordOf2026Aug01AreTheScripts) {
   RunConfig run = uncapped(1285, 0);
   run.schedule_iterations = 1270;
   run.warmdown_frac = {.number = 0.6};
+  run.warmdown_whole_steps = true;
   run.lr_floor = 0.15;
   run.lr_scale = NumberSchedule({{1, 0}, {1.52, 423}, {1.73, 847}});
   const struct {
@@ -222,9 +223,24 @@ TEST(Schedule, RatesOfTheRecordOf2026Aug01AreTheScripts) {
                    {847, 1.0270866141732282},
                    {1000, 0.7098425196850394},
                    {1236, 0.22049868766404193},
-                   {1269, 0.15207349081364835}};
+                   {1269, 0.15207349081364835},
+                   {1270, 0.15},
+                   {1284, 0.15}};
   for (const auto& [step, scale] : reference)
     EXPECT_NEAR(lr_scale(run, step, 0), scale, 1e-12) << step;
+}
+
+TEST(LearningRate, AWarmDownOfWholeStepsBeginsWithTheLastStepBeforeItsShare) {
+  RunConfig run = uncapped(15, 0);
+  run.schedule_iterations = 12;
+  run.warmdown_frac = {.number = 0.6};
+  run.warmdown_whole_steps = true;
+  run.lr_floor = 0.15;
+  run.lr_scale = NumberSchedule({{1, 0}, {1.52, 4}, {1.73, 8}});
+  EXPECT_DOUBLE_EQ(lr_scale(run, 4, 0), 1.52);  // int(12 · 0.4)
+  EXPECT_DOUBLE_EQ(lr_scale(run, 5, 0), 1.34875);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 7, 0), 1.00625);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 14, 0), 0.15);
 }
 
 TEST(LearningRate, LrScaleMultipliesEveryOtherWarmDown) {

@@ -12,7 +12,15 @@ enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
 enum class RopeYarn { automatic, off, on };
-enum class RecipeChoice { automatic, record, speedrun, last_record, speedrun_43 };
+enum class RecipeChoice {
+  automatic,
+  record,
+  speedrun,
+  last_record,
+  speedrun_43,
+  speedrun_89,
+  speedrun_91
+};
 enum class ParallelFinalLane { mean, attention, mlp };
 enum class SmearKind { off, channels, gated };
 enum class HeadGateKind { off, full, biased, sparse, output };
@@ -57,7 +65,7 @@ constexpr auto choices_of(RopeYarn) {
 }
 constexpr auto choices_of(RecipeChoice) {
   return std::to_array<std::string_view>(
-      {"auto", "record", "speedrun", "last_record", "speedrun_43"});
+      {"auto", "record", "speedrun", "last_record", "speedrun_43", "speedrun_89", "speedrun_91"});
 }
 constexpr auto choices_of(ParallelFinalLane) {
   return std::to_array<std::string_view>({"mean", "attn", "mlp"});

@@ -149,6 +149,9 @@ std::string value_text(const CountOrAuto& value) {
 std::string value_text(const NumberOrAuto& value) {
   return value.automatic ? "auto" : value_text(value.number);
 }
+std::string value_text(const CountScheduleOrAuto& value) {
+  return value.automatic ? "auto" : value_text(value.schedule);
+}
 std::string value_text(const CountSchedule& value) {
   return schedule_text(value);
 }
@@ -216,6 +219,13 @@ bool read_value(std::string_view text, NumberOrAuto& value) {
   NumberOrAuto read{.automatic = trimmed(text) == "auto"};
   if (!read.automatic && !read_value(text, read.number)) return false;
   value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, CountScheduleOrAuto& value) {
+  CountScheduleOrAuto read{.automatic = trimmed(text) == "auto"};
+  if (!read.automatic && !read_value(text, read.schedule)) return false;
+  value = std::move(read);
   return true;
 }
 

@@ -31,6 +31,7 @@ std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
 std::string value_text(const NumberOrAuto& value);
+std::string value_text(const CountScheduleOrAuto& value);
 std::string value_text(const CountSchedule& value);
 std::string value_text(const NumberSchedule& value);
 std::string value_text(const RampSchedule& value);
@@ -50,6 +51,7 @@ bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
 bool read_value(std::string_view text, NumberOrAuto& value);
+bool read_value(std::string_view text, CountScheduleOrAuto& value);
 bool read_value(std::string_view text, CountSchedule& value);
 bool read_value(std::string_view text, NumberSchedule& value);
 bool read_value(std::string_view text, RampSchedule& value);
@@ -102,6 +104,8 @@ std::string expected_text(const Limit& limit) {
     return "an integer" + limit_text(limit) +
            ", or several, the others each with the share of the run (below 1) or the step from "
            "which it counts (1024,2048@0.5)";
+  } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
+    return "auto or " + expected_text<CountSchedule>(limit);
   } else if constexpr (std::is_same_v<T, NumberSchedule>) {
     return "a number" + limit_text(limit) +
            ", or several, the others each with the share of the run (below 1) or the step from "
@@ -136,6 +140,8 @@ bool is_allowed(const T& value, const Limit& limit) {
         value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
   } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
     return value.automatic || limit.allows(value.number);
+  } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
+    return value.automatic || is_allowed(value.schedule, limit);
   } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
     return std::ranges::all_of(value.stages(), [&](const auto& stage) {
       return limit.allows(static_cast<double>(stage.value));

@@ -63,6 +63,11 @@ at::Tensor next_logits(const Gpt& model, std::span<const TokenId> ids,
         device);
   };
   const auto begin = segments ? segment_starts(ids, std::ssize(ids), *segments).back() : 0;
+  if (!model.plan().decodes_from_cache) {
+    const auto length = std::ssize(ids) - begin;
+    return model.logits(part(begin, std::ssize(ids)), {length - 1, length}, cache.context)
+        .squeeze(1);
+  }
   if (begin > cache.length) cache.add(part(cache.length, begin));
   if (begin == cache.length) cache.begin_segment();
   return model.next_logits(part(cache.length, std::ssize(ids)), cache);

@@ -52,7 +52,7 @@ struct GenerateOptions {
 
 // Adds to the cache what it lacks of the row `ids` and returns the logits of the next token [1, V]
 // fp32. For segments before the last one, adds only their ids, since no later token attends to
-// them.
+// them. A model that does not decode from a cache computes the last segment as a row of its own.
 at::Tensor next_logits(const Gpt& model, std::span<const TokenId> ids,
                        const std::optional<SegmentRule>& segments, DecodeCache& cache,
                        at::Device device);

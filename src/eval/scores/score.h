@@ -10,6 +10,7 @@ namespace tg {
 struct Score {
   double loss;                // mean negative log-likelihood of a token, in nats
   std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without tokenizer and sidecar
+  std::optional<double> unmasked_loss{};  // loss without VALIDATION_MASK's mask; absent without it
 };
 
 // Sums of a score, in fp64 on the device until score() reads them: Σnll, tokens, bytes.

@@ -7,47 +7,8 @@
 #include "data/feeder.h"
 #include "data/prefetch.h"
 #include "device/fit_rows.h"
-#include "eval/scores/batch_documents.h"
 
 namespace tg {
-
-namespace {
-
-at::Tensor loss_of(const Gpt& model, const DeviceBatch& batch) {
-  return model.loss(batch.inputs, batch.targets, {}, documents_of(batch));
-}
-
-}  // namespace
-
-BatchLoss::BatchLoss(at::Device device, bool graphs)
-    : pass_("validation", {[this] { loss_ = loss_of(*model_, batch_); }}, device, graphs) {}
-
-void BatchLoss::hold(const DeviceBatch& batch) {
-  const auto like = [](const at::Tensor& x) { return x.defined() ? at::empty_like(x) : x; };
-  loss_ = at::Tensor();  // may be in the graph's memory pool
-  pass_.invalidate();
-  batch_ = batch;
-  for (auto* x : {&batch_.inputs, &batch_.targets, &batch_.segments}) *x = like(*x);
-}
-
-at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
-  const at::NoGradGuard no_grad;
-  if (!pass_.uses_graphs()) return loss_of(model, batch);
-  const auto more_segments = [&] {
-    return batch.segments.defined() && batch.segments.numel() != batch_.segments.numel();
-  };
-  if (model_ != &model || stage_ != model.stage() || more_segments()) {
-    model_ = &model;
-    stage_ = model.stage();
-    hold(batch);
-  }
-  if (batch.inputs.sizes() != batch_.inputs.sizes()) return loss_of(model, batch);
-  batch_.inputs.copy_(batch.inputs);
-  batch_.targets.copy_(batch.targets);
-  if (batch.segments.defined()) batch_.segments.copy_(batch.segments);
-  pass_.run(0);
-  return loss_;
-}
 
 namespace {
 
@@ -61,7 +22,7 @@ std::int64_t count_predictions(const Settings& settings, const TokenSource& toke
 
 Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                        std::optional<TextBytes> bytes, int bos_id, at::Device device,
-                       Communicator& communicator)
+                       Communicator& communicator, const at::Tensor& mask)
     : settings_(settings),
       io_(effective_io(settings)),
       tokens_(std::move(tokens)),
@@ -69,7 +30,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       bos_id_(bos_id),
       device_(device),
       communicator_(communicator),
-      batch_loss_(device, replays_evaluations(settings)),
+      batch_loss_(device, replays_evaluations(settings), mask),
       predictions_(count_predictions(settings, *tokens_)),
       unknown_tokens_(read_all()) {
   if (unknown_tokens_ > 0 && bytes_->table->unknown_hide_spaces) bytes_.reset();
@@ -119,7 +80,7 @@ std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
     rows = fit_rows(halves(wanted), kSpareBytes, device_, [&](std::int64_t at_once) {
              const auto ids =
                  at::zeros({at_once, seq_len}, at::TensorOptions(device_).dtype(at::kLong));
-             model.loss(ids, ids, {});
+             batch_loss_.eager(model, {.inputs = ids, .targets = ids});
            }).rows;
   }
   return rows;
@@ -164,7 +125,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
 
   const auto batches = plan.count / plan.places_in_batch;
   const auto every = on_progress ? io_.val_progress_log_every : 0;
-  ScoreSums sums(device_);
+  ScoreSums sums(device_), unmasked(device_);
   const auto next = [&] {
     const PeerWatch::Work reading(communicator_.watch(), "reading tokens for validation");
     return feeder.next();
@@ -172,14 +133,17 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
   for (std::int64_t done = 1; done <= plan.count; ++done) {
     const auto batch = next();
     if (nll.defined()) {
-      const auto losses =
-          model.token_losses(batch.inputs, batch.targets, {}, documents_of(batch)).flatten();
+      const auto of_tokens = batch_loss_.of_tokens(model, batch);
+      const auto losses = of_tokens.loss.flatten();
       const auto begin = plan.places[static_cast<std::size_t>(done - 1) % plan.places.size()].begin;
       const auto known = std::clamp<std::int64_t>(nll.numel() - begin, 0, losses.numel());
       nll.slice(0, begin, begin + known).copy_(losses.narrow(0, 0, known));
       sums.add(losses);
+      if (of_tokens.unmasked.defined()) unmasked.add(of_tokens.unmasked);
     } else {
-      sums.add_mean(batch_loss_(model, batch), batch.targets.numel());
+      const auto mean = batch_loss_(model, batch);
+      sums.add_mean(mean.loss, batch.targets.numel());
+      if (mean.unmasked.defined()) unmasked.add_mean(mean.unmasked, batch.targets.numel());
     }
     if (host_counts) sums.add_bytes(batch.text_bytes);
     if (device_bytes_) sums.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
@@ -191,8 +155,11 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
     }
   }
   sums.add_other_ranks(communicator_);
+  if (batch_loss_.masks()) unmasked.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
-  return sums.score();
+  auto score = sums.score();
+  if (batch_loss_.masks()) score.unmasked_loss = unmasked.score().loss;
+  return score;
 }
 
 }  // namespace tg

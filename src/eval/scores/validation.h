@@ -12,33 +12,12 @@
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "data/validation.h"
-#include "device/captured_graph.h"
+#include "eval/scores/batch_loss.h"
 #include "eval/scores/score.h"
 #include "model/gpt.h"
 #include "ops/loss/byte_count.h"
 
 namespace tg {
-
-// Computes a model's loss for a series of batches, without gradients. With `graphs`, batches of the
-// first batch's shape replay a captured graph, see CapturedGraph; others run eagerly.
-class BatchLoss {
- public:
-  BatchLoss(at::Device device, bool graphs);
-
-  // Returns the mean over the batch [] fp32, valid until any graph is replayed. `model` must
-  // outlive this object.
-  at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
-
- private:
-  // Allocates static inputs for batches like this one.
-  void hold(const DeviceBatch& batch);
-
-  const Gpt* model_ = nullptr;
-  std::int64_t stage_ = 0;
-  DeviceBatch batch_;  // static input of the captured graph
-  at::Tensor loss_;
-  CapturedGraph pass_;
-};
 
 // Sums over the batches that this rank has scored so far.
 struct ValidationProgress {
@@ -60,10 +39,10 @@ class Validation {
  public:
   // Reads all tokens that any rank will score, and their bytes in a sidecar, so that bad data is
   // found before training. Throws errors of the tokens and of check_sidecar(). Without `bytes`, or
-  // with ids that may hide spaces, there is no bpb.
+  // with ids that may hide spaces, there is no bpb. `mask`: of BatchLoss.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
              std::optional<TextBytes> bytes, int bos_id, at::Device device,
-             Communicator& communicator);
+             Communicator& communicator, const at::Tensor& mask = {});
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // number of scored predictions
