@@ -7,13 +7,12 @@ the keys and values of each block; with use_cache=False it recomputes all tokens
 Shapes: B sequences, T tokens, N tokens that are not cached, D model_dim, V vocab_size, E elements of a head.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm, softcapped
+from .train_gpt_common import (CausalLM, Config, Documents, Mlp, WindowStage, cached_tokens, rms_norm, smeared,
+                               softcapped)
 
 BLOCKS = range(1, 12)  # numbered as in the record's script, whose block 0 is empty
 ATTENDING = [i for i in BLOCKS if i != 7]
@@ -23,73 +22,12 @@ BACKOUT = 8  # the block whose output is subtracted from the last one's
 VALUE_TABLES = {1: 1, 2: 2, 9: 0, 10: 1, 11: 2}  # value table by block
 
 
-class Stage:
-    """Schedule values in the stage of the config's record: window sizes, the number of previous tokens that a query
-    attends to (`short`, `long`); RoPE frequencies in radians per position of each pair of a head's elements
-    (`frequencies` [E / 2]); the scale of attention scores (`scale`)."""
-
-    def __init__(self, config):
-        schedules = [blocks_by_begin(text) for text in (config.short_window, config.long_window)]
-        begins = sorted(set().union(*schedules))
-        windows = [[schedule[max(b for b in schedule if b <= begin)] for schedule in schedules] for begin in begins]
-        stage = config.train_gpt["stage"]
-        trained = windows[:stage + 1]  # up to this stage
-        short, long = trained[-1]
-        if stage == len(windows):  # the stage after the last step, for evaluation
-            long = config.final_long_window
-        self.short, self.long = config.window_block * short, config.window_block * long
-        quarter = config.model_dim // config.num_heads // 4
-        rotating = torch.tensor(1 / config.rope_base) ** torch.linspace(0, 1, quarter)
-        self.frequencies = torch.cat([rotating, torch.zeros(quarter)])  # the other pairs are not rotated
-        self.scale = config.attention_scale or (4 * quarter) ** -0.5
-        if config.window_yarn:
-            for (_, before), (_, after) in zip(trained, trained[1:]):
-                self.stretch(before / after, config.window_block * before)
-
-    def stretch(self, ratio, window):
-        """Applies YaRN for a window that was `window` tokens, `ratio` times the new one: frequencies with less than
-        one period in the old window are multiplied by `ratio`, frequencies with more than 32 periods are unchanged."""
-        kept = ((window * self.frequencies / (2 * math.pi) - 1) / 31).clamp(0, 1)
-        self.frequencies = self.frequencies * (ratio + kept * (1 - ratio))
-        self.scale *= 1 + 0.2 * math.log(1 / ratio)
-
-    def angles(self, positions):
-        """Returns cos and sin, fp32 [..., E / 2], of positions [...]."""
-        angle = positions[..., None].float() * self.frequencies.to(positions.device)
-        return angle.cos(), angle.sin()
-
-
-def blocks_by_begin(text):
-    """Parses SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": window in blocks, by first step or fraction of the run."""
-    entries = (entry.partition("@") for entry in text.split(","))
-    return {float(begin or 0): int(blocks) for blocks, _, begin in entries}
-
-
-def rope(x, cos, sin):
-    """Rotates the pairs (k, k + E / 2) of each head. x [B, N, heads, E]; cos and sin [B, N, E / 2]."""
-    cos, sin = (table[:, :, None].to(x.dtype) for table in (cos, sin))
+def rope(x, angle):
+    """Rotates the pairs (k, k + E / 2) of each head, those with k < E / 4. x [B, N, heads, E]; angle [B, N, E / 4]."""
+    angle = F.pad(angle, (0, angle.shape[-1]))[:, :, None]
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     x1, x2 = x.chunk(2, dim=-1)
     return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin], dim=-1)
-
-
-class Places(Positions):
-    """Positions, and documents. With DOCUMENT_ATTENTION a query attends within its document, which begins with a row
-    and with each BOS; SEGMENT_LIMIT applies to training alone."""
-
-    def __init__(self, ids, mask, config):
-        super().__init__(ids, mask)
-        begins = self.real & (ids == config.bos_id) & (config.document_attention == "1")
-        self.text = begins.cumsum(1)
-
-    def seen(self, queries, window):
-        """Returns the attention mask [B, 1, queries, T] bool of the last `queries` tokens: a token attends to itself
-        and to the tokens of its document that are at most `window` before it."""
-        def pairs(x):
-            return x[:, -queries:, None], x[:, None, :]
-
-        (query, key), (query_at, key_at), (own, other) = pairs(self.index), pairs(self.position), pairs(self.text)
-        seen = (key <= query) & self.real[:, None, :] & (query_at - key_at <= window) & (own == other)
-        return (seen | (key == query))[:, None]
 
 
 class Attention(nn.Module):
@@ -102,10 +40,10 @@ class Attention(nn.Module):
         self.value_scale = nn.Parameter(torch.full((1,), 0.5))
         self.ve_scale = nn.Parameter(torch.full((1,), 0.5)) if block in VALUE_TABLES else None
 
-    def forward(self, x, value_rows, angles, scale, seen, cache):
+    def forward(self, x, value_rows, angle, scale, seen, cache):
         """x [B, N, D] normalised; value_rows [B, N, D]: of the value table, or None; seen [B, 1, N, T]: mask."""
         heads = (*x.shape[:2], -1, self.head_dim)
-        q, k = (rope(rms_norm(part(x).view(heads)), *angles) for part in (self.c_q, self.c_k))
+        q, k = (rope(rms_norm(part(x).view(heads)), angle) for part in (self.c_q, self.c_k))
         v = self.value_scale * self.c_v(x)
         if value_rows is not None:
             v = v + self.ve_scale * value_rows
@@ -151,16 +89,14 @@ class TrainGpt(nn.Module):
         self.lm_head = nn.Linear(dim, vocab, bias=False)
 
     def embed(self, ids, ids_before, first):
-        """Adds to each token's embedding, except a row's first, the previous token's, weighted by a gate on the
-        token's own first channels; across documents, too."""
-        x, before = self.tok_emb(ids), self.tok_emb(ids_before).masked_fill(first[..., None], 0)
-        weight = self.smear_lambda * self.smear_gate(x[..., :self.smear_gate.in_features]).sigmoid()
-        return rms_norm(x + weight * before)
+        before = self.tok_emb(ids_before).masked_fill(first[..., None], 0)
+        return rms_norm(smeared(self.tok_emb(ids), before, self.smear_gate, self.smear_lambda))
 
     def final_states(self, ids, places, cache):
         known = cached_tokens(ids, cache)
-        new, stage = ids[:, known:], Stage(self.config)
-        angles = stage.angles(places.position[:, known:])
+        config = self.config
+        new, stage = ids[:, known:], WindowStage(config, config.model_dim // config.num_heads)
+        angle = stage.angles(places.position[:, known:])
         short, long = (places.seen(new.shape[1], window) for window in (stage.short, stage.long))
         x = x0 = self.embed(new, ids.gather(1, places.before)[:, known:], places.first[:, known:])
         skips = []
@@ -168,7 +104,7 @@ class TrainGpt(nn.Module):
             if i in DECODER:
                 x = x + self.skip_weights[i - DECODER[0]].sigmoid() * skips.pop()
             rows = self.value_embeds[VALUE_TABLES[i]](new) if i in VALUE_TABLES else None
-            x = self.blocks[str(i)](x, x0, rows, angles, stage.scale, long if i in LONG else short, cache)
+            x = self.blocks[str(i)](x, x0, rows, angle, stage.scale, long if i in LONG else short, cache)
             if i < DECODER[0]:
                 skips.append(x)
             if i == BACKOUT:
@@ -176,7 +112,7 @@ class TrainGpt(nn.Module):
         return places.at_last_tokens(rms_norm(x - self.backout_lambda * backout))
 
     def forward(self, ids, cache=None, mask=None):
-        z = self.lm_head(self.final_states(ids, Places(ids, mask, self.config), cache)).float()
+        z = self.lm_head(self.final_states(ids, Documents(ids, mask, self.config), cache)).float()
         return softcapped(z, self.config)
 
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .train_gpt_common import CausalLM, Config, Mlp, Positions, cached_tokens, rms_norm, softcapped
+from .train_gpt_common import CausalLM, Config, Mlp, Positions, bigram_hash, cached_tokens, rms_norm, softcapped
 
 
 def rope(x, bases, dims, positions):
@@ -52,16 +52,6 @@ def block_order(config, loops):
 def loops_in_use(config):
     """Returns NUM_LOOPS if the stage in the model's record has loops, else 0."""
     return config.num_loops if config.train_gpt["stage"] > 0 else 0
-
-
-def bigram_hash(ids, before, begins, rows):
-    """Returns the table's row for each pair of a token and the previous one, hashed in wrapping int32; the last row
-    where a document begins."""
-    def int32(n):
-        return (n + 2**31) % 2**32 - 2**31
-
-    pairs = int32(36313 * ids) ^ int32(27191 * before)
-    return (pairs % (rows - 1)).masked_fill(begins, rows - 1)
 
 
 class Places(Positions):

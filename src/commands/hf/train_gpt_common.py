@@ -1,7 +1,10 @@
-"""The parts that train_gpt's exported models share: norm, MLP, positions, and the wrapper for transformers.
+"""The parts that train_gpt's exported models share: norm, MLP, embeddings, positions, windows that grow during a run,
+and the wrapper for transformers.
 
-Shapes: B sequences, T tokens, D model_dim, V vocab_size.
+Shapes: B sequences, T tokens, N tokens that are not cached, D model_dim, V vocab_size, E elements of a head.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +20,22 @@ def rms_norm(x):
 def softcapped(z, config):
     cap = config.logit_softcap
     return cap * torch.tanh((z + config.logit_softcap_shift) / (config.logit_softcap_temperature or cap))
+
+
+def bigram_hash(ids, before, begins, rows):
+    """Returns the table's row for each pair of a token and the previous one, hashed in wrapping int32; the last row
+    at `begins`."""
+    def int32(n):
+        return (n + 2**31) % 2**32 - 2**31
+
+    pairs = int32(36313 * ids) ^ int32(27191 * before)
+    return (pairs % (rows - 1)).masked_fill(begins, rows - 1)
+
+
+def smeared(x, before, gate, weight):
+    """Adds to the embeddings x [B, N, D] those of the tokens before, weighted by a gate on a token's own first
+    channels."""
+    return x + weight * gate(x[..., :gate.in_features]).sigmoid() * before
 
 
 class Mlp(nn.Module):
@@ -49,6 +68,71 @@ class Positions:
         known = self.last.shape[1] - states.shape[1]
         last = (self.last[:, known:] - known).clamp_min(0)
         return states.gather(1, last[..., None].expand_as(states))
+
+
+class Documents(Positions):
+    """Positions, and documents. With DOCUMENT_ATTENTION a query attends within its document, which begins with a row
+    and with each BOS; SEGMENT_LIMIT applies to training alone."""
+
+    def __init__(self, ids, mask, config):
+        super().__init__(ids, mask)
+        begins = self.real & (ids == config.bos_id) & (config.document_attention == "1")
+        self.text = begins.cumsum(1)
+
+    def seen(self, queries, window, parts=1):
+        """Returns the attention mask [B, 1, queries, T] bool of the last `queries` tokens: a token attends to itself
+        and to the tokens of its document that are at most `window` before it. With more `parts`, a token is that many
+        consecutive elements: [B, 1, parts * queries, parts * T], and the window is one of elements."""
+        def pairs(x):
+            return x[:, -parts * queries:, None], x[:, None, :]
+
+        def numbered(x):
+            return (parts * x[..., None] + torch.arange(parts, device=x.device)).flatten(1)
+
+        (query, key), (query_at, key_at) = pairs(numbered(self.index)), pairs(numbered(self.position))
+        real, text = (x.repeat_interleave(parts, dim=1) for x in (self.real, self.text))
+        own, other = pairs(text)
+        seen = (key <= query) & real[:, None, :] & (query_at - key_at <= window) & (own == other)
+        return (seen | (key == query))[:, None]
+
+
+class WindowStage:
+    """Schedule values in the stage of the config's record: window sizes, the number of previous tokens that a query
+    attends to (`short`, `long`); RoPE frequencies in radians per position of the pairs that rotate, half of a head's
+    elements (`frequencies` [E / 4]); the scale of attention scores (`scale`). head_dim: E of queries and keys."""
+
+    def __init__(self, config, head_dim):
+        schedules = [blocks_by_begin(text) for text in (config.short_window, config.long_window)]
+        begins = sorted(set().union(*schedules))
+        windows = [[schedule[max(b for b in schedule if b <= begin)] for schedule in schedules] for begin in begins]
+        stage = config.train_gpt["stage"]
+        trained = windows[:stage + 1]  # up to this stage
+        short, long = trained[-1]
+        if stage == len(windows):  # the stage after the last step, for evaluation
+            long = config.final_long_window
+        self.short, self.long = config.window_block * short, config.window_block * long
+        self.frequencies = torch.tensor(1 / config.rope_base) ** torch.linspace(0, 1, head_dim // 4)
+        self.scale = config.attention_scale or head_dim ** -0.5
+        if config.window_yarn:
+            for (_, before), (_, after) in zip(trained, trained[1:]):
+                self.stretch(before / after, config.window_block * before)
+
+    def stretch(self, ratio, window):
+        """Applies YaRN for a window that was `window` tokens, `ratio` times the new one: frequencies with less than
+        one period in the old window are multiplied by `ratio`, frequencies with more than 32 periods are unchanged."""
+        kept = ((window * self.frequencies / (2 * math.pi) - 1) / 31).clamp(0, 1)
+        self.frequencies = self.frequencies * (ratio + kept * (1 - ratio))
+        self.scale *= 1 + 0.2 * math.log(1 / ratio)
+
+    def angles(self, positions):
+        """Returns the angles, fp32 [..., E / 4], at positions [...]."""
+        return positions[..., None].float() * self.frequencies.to(positions.device)
+
+
+def blocks_by_begin(text):
+    """Parses SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": window in blocks, by first step or fraction of the run."""
+    entries = (entry.partition("@") for entry in text.split(","))
+    return {float(begin or 0): int(blocks) for blocks, _, begin in entries}
 
 
 def cached_tokens(ids, cache):
