@@ -27,6 +27,7 @@
 #include "model_io/model_path.h"
 #include "model_io/stored_record.h"
 #include "modeling_speedrun_43.h"
+#include "modeling_speedrun_89.h"
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
@@ -47,8 +48,8 @@ constexpr const char* help =
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: README.md, a model card whose licence\n"
     "is left open, config.json, generation_config.json,\n"
-    "model.safetensors (fp32), train_gpt_common.py and, by RECIPE, modeling_train_gpt.py or\n"
-    "modeling_speedrun_43.py;\n"
+    "model.safetensors (fp32), train_gpt_common.py and, by RECIPE, modeling_train_gpt.py,\n"
+    "modeling_speedrun_43.py or modeling_speedrun_89.py;\n"
     "and the tokenizer, a SentencePiece model as tokenizer.model, GPT-2's as the tokenizer.json\n"
     "that AutoTokenizer reads. What transformers saves of this model is a MODEL again.\n"
     "\n";
@@ -69,10 +70,7 @@ Modeling modeling_of(RecipeChoice recipe) {
       return {"modeling_speedrun_43", kModelingSpeedrun43};
     case RecipeChoice::speedrun_89:
     case RecipeChoice::speedrun_91:
-      fail(ExitCode::config,
-           "export --hf: RECIPE={} has no model for transformers yet (expected another recipe); "
-           "use train_gpt eval and sample",
-           choice_name(recipe));
+      return {"modeling_speedrun_89", kModelingSpeedrun89};
     case RecipeChoice::automatic:
       break;
   }
