@@ -10,7 +10,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, mpirun, read_events, write_shard
+from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, read_events, write_shard
 from safetensors.numpy import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL, MEMORY, CANNOT_CREATE, CONFIG = 64, 65, 66, 70, 71, 73, 78
@@ -187,7 +187,7 @@ class OutputTest(RunTest):
         for ranks in (1, 2):
             with self.subTest(ranks=ranks):
                 name = f"given-up{ranks}"
-                done = self.run_gpt(output=name, through=mpirun(ranks) if ranks > 1 else (), INIT_FROM=start,
+                done = self.run_gpt(output=name, ranks=ranks, INIT_FROM=start,
                                     ON_NONFINITE="skip", NONFINITE_LIMIT=3, ITERATIONS=30)
                 self.assertEqual(done.returncode, INTERNAL, done.stderr)
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
@@ -201,7 +201,7 @@ class OutputTest(RunTest):
         # finite.
         endless = dict(MATRIX_LR=1e39, ITERATIONS=1, WARMUP_STEPS=0)
         for name, chosen in (("last", dict(EMA_ENABLED=0, SWA_ENABLED=0)), ("averaged", {}),
-                             ("skip", dict(ON_NONFINITE="skip")), ("ranks", dict(through=mpirun(2)))):
+                             ("skip", dict(ON_NONFINITE="skip")), ("ranks", dict(ranks=2))):
             with self.subTest(name):
                 done = self.run_gpt(output=name, **endless, **chosen)
                 self.assertEqual(done.returncode, INTERNAL, done.stdout + done.stderr)

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 import tokenizers
-from harness import BUILD, TEXT, TOKENIZER, mpirun, read_events, train_losses, write_shard
+from harness import BUILD, TEXT, TOKENIZER, read_events, train_losses, write_shard
 from model_commands_test import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
@@ -154,7 +154,7 @@ class Gpt2VocabularyTest(ModelTest):
         for loss, unmasked in scores(masked):
             self.assertLess(loss, unmasked)
         self.assertTrue(all(unmasked is None for _, unmasked in scores(plain)))
-        two = self.masked("two", through=mpirun(2))
+        two = self.masked("two", ranks=2)
         for found, expected in zip(sum(scores(two), ()), sum(scores(masked), ()), strict=True):
             self.assertAlmostEqual(found, expected, delta=2e-6 * expected)
 

@@ -4,7 +4,7 @@ import os
 import re
 import unittest
 
-from harness import LAST_RECORD, SMALL, mpirun
+from harness import LAST_RECORD, SMALL
 from model_commands_test import ModelTest
 
 USAGE, DATA, MISSING, CANNOT_CREATE, CONFIG = 64, 65, 66, 73, 78
@@ -110,7 +110,7 @@ class GptqTest(ModelTest):
                          r"tokens, found \d+\); rows are read again and again")
 
     def test_every_recipe_is_quantised(self):
-        record = dict(SMALL, MODEL_DIM=144, MLP_MULT=4, ITERATIONS=4, VAL_LOSS_EVERY=0)
+        record = dict(SMALL, MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, VE_LAYERS="0,1", ITERATIONS=4, VAL_LOSS_EVERY=0)
         speedrun = dict(record, RECIPE="speedrun", TIE_EMBEDDINGS=0, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0, SMEAR_GATE=0,
                         XSA_LAST_N=0, NUM_KV_HEADS=4, BIGRAM_DIM=144)
         for name, recipe in (("record", record), ("speedrun", speedrun)):
@@ -125,7 +125,7 @@ class GptqTest(ModelTest):
                 self.assertAlmostEqual(float(score.split()[0].split(":")[1]), float(raw), delta=0.02)
 
     def test_two_ranks_write_one_file_of_all_their_rows(self):
-        out, lines = self.trained("two", through=mpirun(2), GRAD_ACCUM_STEPS=None)
+        out, lines = self.trained("two", ranks=2, GRAD_ACCUM_STEPS=None)
         self.assertEqual(len([line for line in lines if line.startswith("GPTQ:collected")]), 1)
         self.assertIn(self.quantized_score(out / "final_model.int6.ptz"), "\n".join(lines))
 

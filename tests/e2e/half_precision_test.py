@@ -3,7 +3,7 @@
 import signal
 import unittest
 
-from harness import SMALL, RunTest, mpirun, read_until, train_losses
+from harness import SMALL, RunTest, read_until, train_losses
 
 # Few tokens, because fp16 GEMMs are slow on a CPU.
 FEW_TOKENS = dict(SMALL, TRAIN_BATCH_TOKENS=256, VAL_LOSS_EVERY=0, VAL_BATCH_SIZE=512, VAL_TOKENS=512)
@@ -62,7 +62,7 @@ class HalfPrecisionTest(RunTest):
     def test_ranks_agree_on_the_scale(self):
         settings = dict(OVERFLOWING, LOADER_ORDER="stream", ITERATIONS=12, GRAD_ACCUM_STEPS=None)
         alone = self.train(output="alone", **settings)
-        together = self.train(output="together", through=mpirun(2), **settings)
+        together = self.train(output="together", ranks=2, **settings)
         self.assertGreater(len(skipped(alone)), 0)
         self.assertEqual([event["step"] for event in skipped(together)], [event["step"] for event in skipped(alone)])
         for found, expected in zip(steps(together), steps(alone), strict=True):

@@ -93,10 +93,11 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls._folder.cleanup()
 
-    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=PROGRAM, **settings):
+    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=PROGRAM, ranks=1, **settings):
         """Starts train_gpt with the settings of `small` and these; returns the process. Its files are in self.out.
 
-        `through`: a command that starts it, such as strace; `program`: () if that command names the program.
+        `through`: a command that starts it, such as strace; `program`: () if that command names the program; `ranks`:
+        their number, on this host's CPUs. Where a rank is to end the others, mpirun must start them, by `through`.
         """
         self.out = self.folder / output
         chosen = dict(self.small, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
@@ -112,7 +113,9 @@ class RunTest(unittest.TestCase):
             env.setdefault("GOMP_SPINCOUNT", preloaded.LOADED_WITH["GOMP_SPINCOUNT"])
         start = subprocess.Popen
         if self.preloaded and program == PROGRAM and not through and gpu_count() == 0 and preloaded.can_start(env):
-            start, program = preloaded.Preloaded, (BUILD / "preloaded",)
+            start, program = functools.partial(preloaded.Preloaded, ranks=ranks), (BUILD / "preloaded",)
+        elif ranks > 1:
+            through = [*mpirun(ranks), *through]
         return start([*through, *program, *map(str, flags)], env=env, cwd=self.folder, text=True, stdout=stdout,
                      stderr=subprocess.PIPE)
 
@@ -223,6 +226,14 @@ def children_named(name, pid):
     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
         found.append(pid)
     return found
+
+
+def is_running(pid):
+    """Returns whether the process has not exited, also if nothing has waited for it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def end(process):

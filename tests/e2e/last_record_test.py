@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import (BUILD, LAST_RECORD, SOURCE, RunTest, common_folder, mpirun, read_events,
+from harness import (BUILD, LAST_RECORD, SOURCE, RunTest, common_folder, read_events,
                      train_losses)
 from resume_test import ResumeTest, results
 
@@ -161,12 +161,12 @@ class RanksTest(RunTest):
         expected = train_losses(self.train(output="one", **shorter))
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
-                events = self.train(output=f"ranks{ranks}", through=mpirun(ranks), **shorter)
+                events = self.train(output=f"ranks{ranks}", ranks=ranks, **shorter)
                 for found, exact in zip(train_losses(events), expected, strict=True):
                     self.assertAlmostEqual(found, exact, delta=1e-6 * exact)
 
     def test_all_ranks_begin_recurrence_at_the_same_step_by_the_clock(self):
-        events = self.train(output="clock", through=mpirun(2), MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, VAL_LOSS_EVERY=0,
+        events = self.train(output="clock", ranks=2, MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, VAL_LOSS_EVERY=0,
                             GPTQ_RESERVE_SECONDS=0)
         begun, = of_kind(events, "stage")
         self.assertGreaterEqual(begun["share"], 0.5)
@@ -175,7 +175,7 @@ class RanksTest(RunTest):
         self.assertEqual(before["step"], begun["step"] - 1)
         self.assertLess(before["train_time_ms"], 500)
         # The trace replays the run without a clock.
-        replayed = self.train(output="replayed", through=mpirun(2), MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, GPTQ_RESERVE_SECONDS=0,
+        replayed = self.train(output="replayed", ranks=2, MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, GPTQ_RESERVE_SECONDS=0,
                               VAL_LOSS_EVERY=0, LR_TRACE=self.folder / "clock" / "metrics.jsonl")
         self.assertEqual(train_losses(replayed), train_losses(events))
         self.assertEqual([event["step"] for event in of_kind(replayed, "stage")], [begun["step"]])

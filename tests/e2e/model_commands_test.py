@@ -109,7 +109,7 @@ class EvalTest(ModelTest):
         shard = (self.shards / "fineweb_val_000000.bin").read_bytes()[1024:1024 + 2 * 2048]
         bos, _ = collections.Counter(struct.unpack("<2048H", shard)).most_common(1)[0]
         for words, settings in (([], dict(BOS_ID=bos)), (["--document-attention", 1], dict(BOS_ID=bos, TTT_ENABLED=0)),
-                                ([], dict(BOS_ID=bos, TTT_ENABLED=0, through=mpirun(2)))):
+                                ([], dict(BOS_ID=bos, TTT_ENABLED=0, ranks=2))):
             with self.subTest(words=words, **settings):
                 lines = self.prints("eval", "--init-from", out / "final_model.int6.ptz", "--documents", path, *words,
                                     **settings).splitlines()

@@ -6,7 +6,7 @@ import shutil
 import struct
 import unittest
 
-from harness import LAST_RECORD, RunTest, mpirun, read_events
+from harness import LAST_RECORD, RunTest, read_events
 
 RECURS = 6  # the steps before recurrence
 BEFORE, AFTER = 4, 12  # steps of a checkpoint before recurrence and of the final model
@@ -102,7 +102,7 @@ class ModelRecordTest(RunTest):
         for step in (8, 12):
             (run / "checkpoints" / f"step-{step:08}" / "rank-00000.safetensors").write_bytes(b"")
         self.expect(run / "checkpoints", BEFORE)
-        self.expect(run / "checkpoints", BEFORE, through=mpirun(2))
+        self.expect(run / "checkpoints", BEFORE, ranks=2)
 
     def test_an_artifact_of_an_early_checkpoint_does_not_recur_in_its_runs_folder(self):
         run = self.run_of("early")

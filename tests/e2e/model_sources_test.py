@@ -15,12 +15,12 @@ import zlib
 
 import model_commands_test
 import torch
-from harness import BUILD, TOKENIZER, mpirun, read_until, train_losses
+from harness import BUILD, TOKENIZER, read_until, train_losses
 from safetensors.torch import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL = 64, 65, 66, 70
 # Checkpoints of two ranks, the last one at the last step; the weights are not near their average.
-SAVED = dict(through=mpirun(2), CHECKPOINT_EVERY=4, KEEP=3, ARTIFACT="int6", TTT_ENABLED=0, EVAL_STRIDE=0,
+SAVED = dict(ranks=2, CHECKPOINT_EVERY=4, KEEP=3, ARTIFACT="int6", TTT_ENABLED=0, EVAL_STRIDE=0,
              EMA_DECAY=0.5)
 
 
@@ -130,7 +130,7 @@ class FoldersTest(SourcesTest):
     def test_a_run_begins_with_either(self):
         run = self.run_folder()
         models = ((run / "final_model.pt", {}), (run, {}), (run / "checkpoints" / "step-00000008", {}),
-                  (run, dict(WEIGHTS="raw")), (run, dict(WEIGHTS="ema", through=mpirun(2))))
+                  (run, dict(WEIGHTS="raw")), (run, dict(WEIGHTS="ema", ranks=2)))
         final, by_run, by_step, raw, two = [
             train_losses(self.train(output=f"from{i}", INIT_FROM=model, ITERATIONS=1, GRAD_ACCUM_STEPS=None,
                                     **settings))
@@ -164,7 +164,7 @@ class FoldersTest(SourcesTest):
                     models.add(self.errors)
                 self.assertGreater(len(models), 1)  # it trained meanwhile
                 self.prints("inspect", run)
-                self.val_line(run, through=mpirun(2))
+                self.val_line(run, ranks=2)
                 self.assertRegex(self.errors, r"running/checkpoints: the newest checkpoint, .*step-\d{8}; the average")
                 self.assertIsNone(process.poll())
             finally:

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from harness import RunTest, mpirun, train_losses
+from harness import RunTest, train_losses
 
 
 def objectives(events):
@@ -40,7 +40,7 @@ class ObjectiveTest(RunTest):
         prefixes = self.table([-1, -1] + [id % 3 for id in range(300)])
         chosen = dict(ITERATIONS=4, GRAD_ACCUM_STEPS=0, MTP_WEIGHTS="1/0.5:0,1@3", PREFIX_WEIGHT="0.25:0", PREFIX_TABLE=prefixes)
         alone = self.train(output="alone", **chosen)
-        two = self.train(output="two", through=mpirun(2), **chosen)
+        two = self.train(output="two", ranks=2, **chosen)
         for found, expected in zip(objectives(two), objectives(alone), strict=True):
             self.assertAlmostEqual(found, expected, delta=2e-6 * expected)
         self.train(output="parts", **dict(chosen, ITERATIONS=2, SCHEDULE_ITERATIONS=4, CHECKPOINT_EVERY=2))

@@ -14,14 +14,14 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from gptq_test import QUANTIZED
-from harness import SMALL, common_folder, mpirun, read_until
+from harness import SMALL, common_folder, read_until
 from model_commands_test import UNSET, ModelTest
 
 USAGE, CANNOT_CREATE, STOPPED, CONFIG = 64, 73, 75, 78
 
 # Batches of four documents, some of several chunks and rows; two phases.
 PHASED = dict(PHASED_TTT_ENABLED=1, PHASED_TTT_PREFIX_DOCS=8, PHASED_TTT_NUM_PHASES=2, TTT_BATCH_SIZE=4,
-              TTT_CHUNK_SIZE=64, TTT_EVAL_SEQ_LEN=256, TTT_LORA_RANK=2, TTT_LORA_LR=0.003, VAL_TOKENS=8192,
+              TTT_CHUNK_SIZE=64, TTT_EVAL_SEQ_LEN=256, TTT_LORA_RANK=2, TTT_LORA_LR=0.003, VAL_TOKENS=4096,
               EVAL_SEQ_LEN=32, GLOBAL_TTT_CHUNK_TOKENS=512, GLOBAL_TTT_BATCH_SEQS=4, GLOBAL_TTT_LR=0.01)
 
 # Many chunks, so that a batch takes long.
@@ -34,16 +34,16 @@ def score_of(text, name):
 
 
 def frequent_token(shard, count):
-    """Returns the token whose count in the first 8,192 tokens is nearest to `count`: the licences are longer than
+    """Returns the token whose count in the first 4,096 tokens is nearest to `count`: the licences are longer than
     these."""
-    tokens = array.array("H", shard.read_bytes()[1024:][:2 * 8192])
+    tokens = array.array("H", shard.read_bytes()[1024:][:2 * 4096])
     counts = collections.Counter(tokens)
     return min(counts, key=lambda token: (abs(counts[token] - count), token))
 
 
 class PhasedTttTest(ModelTest):
     def trained(self, name, **settings):
-        documents = dict(BOS_ID=frequent_token(self.shards / "fineweb_val_000000.bin", 40))
+        documents = dict(BOS_ID=frequent_token(self.shards / "fineweb_val_000000.bin", 20))
         return super().trained(name, **{**QUANTIZED, "MODEL_DIM": 64, **PHASED, **documents, "EVAL_STRIDE": 0,
                                         "TTT_ENABLED": 0, **settings})
 
@@ -134,7 +134,7 @@ class PhasedTttTest(ModelTest):
     def test_ranks_share_the_documents(self):
         out, _ = self.trained("run")
         adapt = ("eval", "--init-from", out / "final_model.safetensors", "--adapt", "lora", "--phased-ttt-prefix-docs", 8)
-        alone, shared = (self.prints(*adapt, through=through) for through in ((), mpirun(2)))
+        alone, shared = (self.prints(*adapt, ranks=ranks) for ranks in (1, 2))
         before = score_of(alone, "final_documents")
         self.assertAlmostEqual(score_of(shared, "final_documents"), before, delta=1e-6)
         # The initial A of a batch, and so its score, depends on which rank claimed which batch.
@@ -184,8 +184,8 @@ class PhasedTttTest(ModelTest):
                 model = self.stirred()
                 self.assertEqual(json.loads((model / "config.json").read_text())["settings"]["ROPE_LONGEST"], 1536)
                 trained, on_two, by_row = (
-                    self.validation_of(self.prints("eval", "--init-from", model, *flags, through=through))
-                    for flags, through in (((), ()), ((), mpirun(2)), (("--rope-longest", 512), ())))
+                    self.validation_of(self.prints("eval", "--init-from", model, *flags, ranks=ranks))
+                    for flags, ranks in (((), 1), ((), 2), (("--rope-longest", 512), 1)))
                 self.assertAlmostEqual(on_two, trained, delta=1e-5)
                 self.assertNotAlmostEqual(by_row, trained, delta=1e-4)
 

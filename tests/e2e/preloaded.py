@@ -5,10 +5,12 @@ import atexit
 import ctypes
 import functools
 import inspect
+import itertools
 import os
 import socket
 import struct
 import subprocess
+import time
 
 PR_SET_CHILD_SUBREAPER = 36
 # Variables that libraries read when they are loaded; a process with other values cannot be forked from the server.
@@ -37,23 +39,66 @@ def can_start(env):
 
 
 class Preloaded(subprocess.Popen):
-    """Popen([PRELOADED, ARGUMENT ...], env=..., cwd=...) starts train_gpt with these arguments."""
+    """Popen([PRELOADED, ARGUMENT ...], env=..., cwd=...) starts train_gpt with these arguments. With `ranks`, as many as
+    mpirun would, and with its variables: the pid is rank 0's, a signal is for all of them, and the return code is the
+    first of one that failed."""
+
+    jobs = itertools.count()
+
+    def __init__(self, *given, ranks=1, **named):
+        self.ranks, self.other_ranks = ranks, []
+        super().__init__(*given, **named)
 
     def _execute_child(self, *given):
         call = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments
         program, *words = map(os.fsencode, call["args"])
-        strings = [str(len(words) + 1).encode(), os.fsencode(call["cwd"]), b"train_gpt", *words,
-                   *(os.fsencode(f"{name}={value}") for name, value in call["env"].items())]
-        text = b"".join(string + b"\0" for string in strings)
         streams = [call[name] if call[name] >= 0 else standard
                    for standard, name in enumerate(("p2cread", "c2pwrite", "errwrite"))]
-        connection = server(os.fsdecode(program))
+        connection, job = server(os.fsdecode(program)), f"{os.getpid()}-{next(self.jobs)}"
+        pids = []
         try:
-            connection.sendmsg([struct.pack("<Q", len(text))],
-                               [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))])
-            connection.sendall(text)
-            self.pid, = struct.unpack("<i", connection.recv(4, socket.MSG_WAITALL))
+            for rank in range(self.ranks):
+                env = dict(call["env"])
+                if self.ranks > 1:
+                    env.update(OMPI_COMM_WORLD_RANK=rank, OMPI_COMM_WORLD_SIZE=self.ranks, OMPI_COMM_WORLD_LOCAL_RANK=rank,
+                               OMPI_COMM_WORLD_LOCAL_SIZE=self.ranks, PMIX_NAMESPACE=job)
+                strings = [str(len(words) + 1).encode(), os.fsencode(call["cwd"]), b"train_gpt", *words,
+                           *(os.fsencode(f"{name}={value}") for name, value in env.items())]
+                text = b"".join(string + b"\0" for string in strings)
+                connection.sendmsg([struct.pack("<Q", len(text))],
+                                   [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", streams))])
+                connection.sendall(text)
+                pids += struct.unpack("<i", connection.recv(4, socket.MSG_WAITALL))
+            self.pid, *self.other_ranks = pids
             self._child_created = True
         finally:
             self._close_pipe_fds(*(call[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread",
                                                            "errwrite")))
+
+    def send_signal(self, number):
+        for pid in self.other_ranks:
+            os.kill(pid, number)  # those that have ended are not waited for yet
+        super().send_signal(number)
+
+    def poll(self):
+        super().poll()
+        self._wait_for_others(os.WNOHANG)
+        return None if self.other_ranks else self.returncode
+
+    def wait(self, timeout=None):
+        until = None if timeout is None else time.monotonic() + timeout
+        super().wait(timeout)
+        while self._wait_for_others(0 if until is None else os.WNOHANG):
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(0.01)
+        return self.returncode
+
+    def _wait_for_others(self, options):
+        """Takes the status of other ranks that have ended once rank 0 has; returns those that have not."""
+        for other in list(self.other_ranks) if self.returncode is not None else ():
+            pid, status = os.waitpid(other, options)
+            if pid == other:
+                self.other_ranks.remove(other)
+                self.returncode = self.returncode or os.waitstatus_to_exitcode(status)
+        return self.other_ranks

@@ -12,7 +12,8 @@ import subprocess
 import time
 import unittest
 
-from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, mpirun, read_events, read_until, write_shard)
+from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, is_running, mpirun, read_events, read_until,
+                     write_shard)
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 HANGS_S = 100  # much longer than any wait here
@@ -61,14 +62,8 @@ class FaultTest(RunTest):
         return [line for line in errors.splitlines() if line.startswith("ERROR ")]
 
     def assert_gone(self, *pids):
-        def lives(pid):
-            try:
-                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-            except FileNotFoundError:
-                return False
-
         until = time.monotonic() + HANGS_S
-        while living := [pid for pid in pids if lives(pid)]:
+        while living := list(filter(is_running, pids)):
             self.assertLess(time.monotonic(), until, f"left behind: {living}")
             time.sleep(0.05)
 

@@ -63,10 +63,11 @@ class WorldSizeTest(RanksTest):
     def offsets(events):
         return [event["token_offset"] for event in events if event["event"] == "train"]
 
-    def train_as_one(self, ranks, expected, weights, **settings):
+    def train_as_one(self, ranks, expected, weights, launched=False, **settings):
         """Runs this many ranks, which read one rank's tokens and have its losses, scores and weights; returns their
-        events."""
-        events = self.train(output=f"np{ranks}", through=mpirun(ranks), **settings)
+        events. `launched`: by mpirun."""
+        start = dict(through=mpirun(ranks)) if launched else dict(ranks=ranks)
+        events = self.train(output=f"np{ranks}", **start, **settings)
         self.assertEqual(self.offsets(events), self.offsets(expected))
         self.assert_same_losses(expected, events)
         self.assert_same_scores(expected, events)
@@ -81,7 +82,7 @@ class WorldSizeTest(RanksTest):
         self.assertEqual(self.offsets(of_one["events"]), [(1024 + 8) * step for step in range(1, 9)])
         for ranks in (1, 8):
             with self.subTest(ranks=ranks):
-                self.train_as_one(ranks, of_one["events"], of_one["weights"])
+                self.train_as_one(ranks, of_one["events"], of_one["weights"], launched=ranks == 1)
 
     def test_so_do_they_with_every_switch(self):
         for ranks, chosen in (
@@ -92,20 +93,20 @@ class WorldSizeTest(RanksTest):
             (5, dict(MTP_NUM_HEADS=1, TIE_EMBEDDINGS=0, ADAM_EPS=1e-4, LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=2)),
         ):
             with self.subTest(ranks=ranks, **chosen):
-                expected = self.train(output=f"switch{ranks}", ITERATIONS=6, **chosen)
-                self.train_as_one(ranks, expected, self.weights(), ITERATIONS=6, **chosen)
+                expected = self.train(output=f"switch{ranks}", ITERATIONS=4, **chosen)
+                self.train_as_one(ranks, expected, self.weights(), ITERATIONS=4, **chosen)
 
     def test_so_do_they_in_the_documents_order(self):
-        # Seven steps of eight rows of 256 fit in a shard of 15,000 tokens.
-        chosen = dict(LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=2048, DATA_PATH=licences_shards(15000))
+        # Seven steps of eight rows of 128 fit in a shard of 7,500 tokens.
+        chosen = dict(LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=1024, DATA_PATH=licences_shards(7500))
         expected = self.train(output="documents", **chosen)
         weights = self.weights()
         offsets = self.offsets(expected)
-        passed = [after - before - (2048 + 8) for before, after in zip([0] + offsets, offsets)]
+        passed = [after - before - (1024 + 8) for before, after in zip([0] + offsets, offsets)]
         self.assertEqual(passed[1:7], [0] * 6)
         self.assertGreater(passed[7], 0)
         trained = [event for event in expected if event["event"] == "train"]
-        self.assertEqual({event["seq_len"] for event in trained}, {256})
+        self.assertEqual({event["seq_len"] for event in trained}, {128})
         # Attention spans TRAIN_SEQ_LEN at most, as in the other order.
         self.assertEqual({event["flops_per_token"] for event in trained},
                          {event["flops_per_token"] for event in of_one["events"] if event["event"] == "train"})
@@ -119,7 +120,7 @@ class WorldSizeTest(RanksTest):
         self.assertLess(alone[7], offsets[7])
 
     def test_so_do_they_while_they_tell_the_time_in_collectives(self):
-        events = self.train_as_one(2, of_one["events"], of_one["weights"], TRAINING_TIMING_BREAKDOWN="events")
+        events = self.train_as_one(2, of_one["events"], of_one["weights"], launched=True, TRAINING_TIMING_BREAKDOWN="events")
         timings = [event for event in events if event["event"] == "timing"]
         self.assertEqual(len(timings), 8)
         for timing in timings:
@@ -132,7 +133,7 @@ class WorldSizeTest(RanksTest):
             dict(RECORD_QUIRKS=1, MTP_NUM_HEADS=1, GRAD_ACCUM_STEPS=2, TRAIN_BATCH_TOKENS=1152),
         )):
             with self.subTest(chosen):
-                losses = train_losses(self.train(output=f"other{number}", through=mpirun(3), ITERATIONS=4, **{
+                losses = train_losses(self.train(output=f"other{number}", ranks=3, ITERATIONS=4, **{
                     # Whole sequences for three ranks in any order.
                     "TRAIN_BATCH_TOKENS": 1536, "VAL_BATCH_SIZE": 1536, "VAL_TOKENS": 1536, **chosen}))
                 self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
@@ -147,7 +148,7 @@ class WorldSizeTest(RanksTest):
                 one = self.train(output=f"in-turn{ranks}", GRAD_ACCUM_STEPS=micro_batches,
                                  TRAIN_BATCH_TOKENS=128 * micro_batches, **chosen)
                 weights = self.weights()
-                events = self.train(output=f"strided{ranks}", through=mpirun(ranks), **chosen)
+                events = self.train(output=f"strided{ranks}", ranks=ranks, **chosen)
                 self.assert_same_losses(one, events)
                 self.assert_same_scores(one, events)
                 self.assert_same_weights(weights, self.weights())

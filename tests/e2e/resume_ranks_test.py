@@ -11,8 +11,8 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import (BUILD, OF_RANKS, RunTest, children_named, end, mpirun, read_events, read_until,
-                     saved_line, train_losses)
+from harness import (BUILD, OF_RANKS, RunTest, children_named, end, is_running, mpirun, read_events,
+                     read_until, saved_line, train_losses)
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
@@ -40,7 +40,7 @@ class RanksTest(RunTest):
     small = OF_RANKS
 
     def ranks(self, count, **settings):
-        return self.train(through=mpirun(count), **dict(STEPS, **settings))
+        return self.train(ranks=count, **dict(STEPS, **settings))
 
     def losses_of_two(self):
         """Returns the losses of two uninterrupted ranks, trained once."""
@@ -49,13 +49,16 @@ class RanksTest(RunTest):
         return train_losses(read_events(self.folder / "two"))
 
     def interrupt(self, line, signal_number, rank=None, saved=(), **settings):
-        """Runs two ranks and sends the signal to mpirun, or to one rank, when the line appears and those steps are
-        saved; returns the finished process."""
-        with self.start_gpt(through=mpirun(2), **dict(STEPS, **settings)) as process:
+        """Runs two ranks by mpirun, or `ranks` without, and sends the signal to what runs them, or to one rank, when
+        the line appears and those steps are saved; returns the finished process."""
+        start = {} if "ranks" in settings else dict(through=mpirun(2))
+        with self.start_gpt(**start, **dict(STEPS, **settings)) as process:
             try:
                 read_until(process, line, *(saved_line(self.out, step) for step in saved))
-                target = process.pid if rank is None else rank_of(process, rank)
-                os.kill(target, signal_number)
+                if rank is None:
+                    process.send_signal(signal_number)
+                else:
+                    os.kill(rank_of(process, rank), signal_number)
                 output, errors = process.communicate(timeout=60)
             finally:
                 end(process)
@@ -63,7 +66,7 @@ class RanksTest(RunTest):
 
     def wait_for_the_end_of(self, pids):
         until = time.monotonic() + 30
-        while living := [pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()]:
+        while living := list(filter(is_running, pids)):
             self.assertLess(time.monotonic(), until, f"left behind: {living}")
             time.sleep(0.05)
 
@@ -172,12 +175,8 @@ class RanksTest(RunTest):
         weights = load_file(self.out / "final_model.safetensors")
         tokens = [event["token_offset"] for event in whole if event["event"] == "train"]
         output = f"{name}-resized"
-        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output=output, **settings))
-        with self.start_gpt(through=mpirun(4), output=output, **settings) as process:
-            read_until(process, "step:7/")
-            os.kill(process.pid, signal.SIGUSR1)
-            process.communicate()
-        self.assertEqual(process.returncode, STOPPED)
+        for ranks, line in ((2, "step:4/"), (4, "step:7/")):
+            self.assert_stopped(self.interrupt(line, signal.SIGUSR1, ranks=ranks, output=output, **settings))
         events = self.ranks(1, output=output, **settings)
         self.assertEqual([event["token_offset"] for event in events if event["event"] == "train"], tokens)
         for ours, theirs in zip(train_losses(events), train_losses(whole)):
@@ -189,7 +188,7 @@ class RanksTest(RunTest):
         # Each rank keeps its own gradients in the multi-token heads, which affect the clipping of all others.
         strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048, RECORD_QUIRKS=1, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=4)
         whole = train_losses(self.ranks(2, output="strided-whole", **strided))
-        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output="strided", **strided))
+        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, ranks=2, output="strided", **strided))
         self.fails(CONFIG, "ranks (LOADER_ORDER=strided)=2, now 1", "ranks (RECORD_QUIRKS=1)=2, now 1", output="strided",
                    **dict(STEPS, **strided))
         self.assertEqual(train_losses(self.ranks(2, output="strided", **strided)), whole)

@@ -13,7 +13,7 @@ import zlib
 import torch
 from safetensors.torch import load_file
 
-from harness import SOURCE, RunTest, mpirun
+from harness import SOURCE, RunTest
 
 EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_LR=0.05,
                   TRAIN_BATCH_TOKENS=1024, VAL_TOKENS=2048, VAL_BATCH_SIZE=2048)
@@ -118,7 +118,7 @@ class ScoresTest(RunTest):
         settings = dict(EVERYTHING, ITERATIONS=2, VAL_TOKENS=1024, TTT_EPOCHS=1, TTT_BATCH_SEQS=8, GRAD_ACCUM_STEPS=None)
         alone = finals(self.train(**settings))
         for ranks in (2, 3):
-            shared = finals(self.train(through=mpirun(ranks), output=f"ranks{ranks}", **settings))
+            shared = finals(self.train(ranks=ranks, output=f"ranks{ranks}", **settings))
             self.assertEqual(list(shared), NAMES)
             # Test-time training averages the ranks' gradients: with three ranks, over unequal numbers of tokens.
             compared = NAMES if ranks == 2 else NAMES[:3]

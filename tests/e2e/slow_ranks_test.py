@@ -117,7 +117,7 @@ class SlowRankTest(FaultTest):
                     check.result()
 
     def test_ranks_that_read_a_checkpoint_for_long(self):
-        self.train(through=mpirun(2), output="saved", **dict(TWO_STEPS, CHECKPOINT_EVERY=1))
+        self.train(ranks=2, output="saved", **dict(TWO_STEPS, CHECKPOINT_EVERY=1))
         saved = self.out
 
         def resume(name, rank, call):

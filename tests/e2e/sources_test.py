@@ -100,7 +100,7 @@ class TextTest(RunTest):
 
     def test_two_ranks_have_them_and_one_of_them_reads_the_text(self):
         made = self.shards_of(self.json_lines)
-        expected = self.losses("shards", made, SHARD_PREFIX="own", through=mpirun(2))
+        expected = self.losses("shards", made, SHARD_PREFIX="own", ranks=2)
         traced = 'exec strace -f -qq -y -e trace=read -o "$TMPDIR/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
         temporary = self.folder / "tmp"
         temporary.mkdir()

@@ -7,7 +7,7 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import SPEEDRUN_43, RunTest, mpirun, read_events, train_losses
+from harness import SPEEDRUN_43, RunTest, read_events, train_losses
 
 CONFIG = 78
 TOKENS, HEAD = "tok_emb.weight", "lm_head.weight"
@@ -53,11 +53,13 @@ class Speedrun43Test(RunTest):
                 self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
 
     def test_any_number_of_ranks_trains_on_the_same_rows(self):
-        of_ranks = dict(TRAIN_BATCH_TOKENS=512, GRAD_ACCUM_STEPS=None)  # eight rows of 64 tokens, whatever the ranks
+        # Eight rows of 64 tokens, whatever the ranks, and two steps in each stage.
+        of_ranks = dict(TRAIN_BATCH_TOKENS=512, GRAD_ACCUM_STEPS=None, ITERATIONS=8, SCHEDULE_ITERATIONS=7, VAL_LOSS_EVERY=0,
+                        SHORT_WINDOW="1,3@2,5@4,6@6", LONG_WINDOW="3,7@2,11@4,13@6")
         alone = train_losses(self.train(output="alone", **of_ranks))
         for ranks in (2, 3):
             with self.subTest(ranks):
-                together = train_losses(self.train(output=f"on-{ranks}", through=mpirun(ranks), **of_ranks))
+                together = train_losses(self.train(output=f"on-{ranks}", ranks=ranks, **of_ranks))
                 self.assertEqual(len(together), len(alone))
                 for step, (found, expected) in enumerate(zip(together, alone)):
                     self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=step)
@@ -76,29 +78,28 @@ class Speedrun43Test(RunTest):
         self.assertTrue(done.stdout.startswith("This program"), done.stdout)
 
     def test_embedding_and_head_are_one_table_until_they_are_untied(self):
-        # Step 8 ends the last update of both as one, step 10 the first one of each. Tables of 32,768 tokens are sharded.
-        tied = dict(UNTIE_EMBEDDINGS_AT=7, ITERATIONS=10, VAL_LOSS_EVERY=0, CHECKPOINT_EVERY=1, KEEP=20)
-        sharded = dict(VOCAB_SIZE=32768, TOKENIZER_PATH="")
-        of_ranks = dict(GRAD_ACCUM_STEPS=None)  # eight micro-batches, on any number of ranks
-        for name, ranks, steps, chosen in (("small", 1, (7, 8, 9), {}), ("two", 2, (8,), of_ranks),
-                                           ("sharded", 2, (7, 8, 9), dict(of_ranks, **sharded))):
-            settings = dict(tied, **chosen)
+        # Step 4 ends the last update of both as one, step 6 the first one of each. Tables of 22,016 tokens are sharded.
+        tied = dict(UNTIE_EMBEDDINGS_AT=3, ITERATIONS=6, VAL_LOSS_EVERY=0, CHECKPOINT_EVERY=1, KEEP=20)
+        sharded = dict(VOCAB_SIZE=22016, TOKENIZER_PATH="", TRAIN_BATCH_TOKENS=64, EVAL_SEQ_LEN=16, VAL_TOKENS=128,
+                       VAL_BATCH_SIZE=128)
+        for name, ranks, steps, chosen in (("small", 1, (3, 4, 5), {}), ("two", 2, (4,), {}),
+                                           ("sharded", 2, (3, 4, 5), sharded)):
+            settings = dict(tied, GRAD_ACCUM_STEPS=2 // ranks, **chosen)  # two micro-batches
             with self.subTest(name):
-                through = mpirun(ranks) if ranks > 1 else ()
-                losses = train_losses(self.train(output=name, through=through, **settings))
+                losses = train_losses(self.train(output=name, ranks=ranks, **settings))
                 model, saved = (self.out / "final_model.safetensors").read_bytes(), self.out / "checkpoints"
                 settings["CHECKPOINT_EVERY"] = 0
                 for step in steps:
                     self.assertTrue(self.tables_are_one(saved / f"step-{step:08}"), step)
                     settings["RESUME"] = saved / f"step-{step:08}"
-                    resumed = self.train(output=f"{name}-{step}", through=through, **settings)
+                    resumed = self.train(output=f"{name}-{step}", ranks=ranks, **settings)
                     self.assertEqual(train_losses(resumed), losses[step:], step)
                     self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model, step)
-                    if through and step == 8:
-                        alone = train_losses(self.train(output=f"{name}-{step}-alone", **settings))
+                    if ranks > 1 and step == 4:
+                        alone = train_losses(self.train(output=f"{name}-{step}-alone", **dict(settings, GRAD_ACCUM_STEPS=2)))
                         for found, expected in zip(alone, losses[step:], strict=True):
                             self.assertAlmostEqual(found, expected, delta=2e-5 * expected)
-                self.assertFalse(self.tables_are_one(saved / "step-00000010"))
+                self.assertFalse(self.tables_are_one(saved / "step-00000006"))
 
     def tables_are_one(self, folder):
         """Returns whether a checkpoint's embedding and head are equal."""

@@ -10,7 +10,6 @@ import unittest
 import tokenizers
 
 import tokenizer_json_test
-from harness import mpirun
 
 PIECES, WIDE_BEGIN = tokenizer_json_test.PIECES, 65000
 WIDE_PIECES = WIDE_BEGIN + PIECES
@@ -95,7 +94,7 @@ class TokenizerKindsTest(tokenizer_json_test.JsonTokenizers):
         text = self.folder / "text.jsonl"
         text.write_text("".join(json.dumps({"text": document}) + "\n" for document in self.documents[:400]))
         run = WIDE_RUN | dict(VOCAB_SIZE=WIDE_PIECES, TOKENIZER_PATH=path, DATA_PATH=text, GRAD_ACCUM_STEPS=None)
-        found = [self.train(output=f"text{ranks}", through=mpirun(ranks) if ranks > 1 else (), **run) for ranks in (1, 2)]
+        found = [self.train(output=f"text{ranks}", ranks=ranks, **run) for ranks in (1, 2)]
         alone, shared = ([event["train_loss"] for event in events if event["event"] == "train"] for events in found)
         self.assertEqual(len(alone), 3)
         for one, other in zip(alone, shared):

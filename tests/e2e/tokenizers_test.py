@@ -6,7 +6,7 @@ import struct
 import subprocess
 import unittest
 
-from harness import BUILD, TEXT, TOKENIZER, VOCAB, mpirun, write_shard
+from harness import BUILD, TEXT, TOKENIZER, VOCAB, write_shard
 from model_commands_test import ModelTest
 
 WORDS, SUFFIX, ODD, CASEOPS = (TOKENIZER.with_name(f"data_{name}.model") for name in ("words", "suffix", "odd", "caseops"))
@@ -66,7 +66,7 @@ class TokenizersTest(ModelTest):
                 counts = {event["name"]: counted_bytes(event, predictions) for event in events if event["event"] == "final"}
                 self.assertEqual(len(counts), 2)  # for whole sequences, for windows
                 self.assertEqual(len(set(map(round, counts.values()))), 1, counts)
-                _, shared = self.run_with(tokenizer, tokenizer.stem, through=mpirun(2))
+                _, shared = self.run_with(tokenizer, tokenizer.stem, ranks=2)
                 for event in (event for event in shared if event["event"] == "final"):
                     self.assertAlmostEqual(counted_bytes(event, predictions), counts[event["name"]], delta=0.5)
 
@@ -136,7 +136,7 @@ class TokenizersTest(ModelTest):
                 self.assertIn(f"val_bytes:sidecar pattern={pattern}", self.lines)
                 self.assertIn("tokenizer_normalises:extra_whitespaces (val_bpb is of the text before that)", self.lines)
                 self.assertEqual(start["byte_sidecar"], pattern)
-                _, shared = self.run_with(tokenizer, name, through=mpirun(2), **settings)
+                _, shared = self.run_with(tokenizer, name, ranks=2, **settings)
                 for event in (event for event in shared if event["event"] == "final"):
                     self.assertAlmostEqual(counted_bytes(event, predictions), expected, delta=0.5)
                 init = ("eval", "--init-from", out / "final_model.pt")

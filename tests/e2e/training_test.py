@@ -5,7 +5,7 @@ import math
 import shutil
 import unittest
 
-from harness import VOCAB, RunTest, mpirun, train_losses, write_shard
+from harness import VOCAB, RunTest, train_losses, write_shard
 from safetensors.numpy import load_file
 
 
@@ -195,7 +195,7 @@ class TrainingTest(RunTest):
         few.mkdir()
         write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
         shutil.copy(self.shards / "fineweb_val_000000.bin", few)
-        events = self.train(through=mpirun(2), DATA_PATH=few, ITERATIONS=steps, TRAIN_BATCH_TOKENS=512)
+        events = self.train(ranks=2, DATA_PATH=few, ITERATIONS=steps, TRAIN_BATCH_TOKENS=512)
         self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
         self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 512 / tokens:.2f}", self.lines)
         passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
