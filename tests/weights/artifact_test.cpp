@@ -8,6 +8,7 @@
 #include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
+#include "tests/weights/torch_python.h"
 #include "weights/artifact/read_artifact.h"
 #include "weights/artifact/write_artifact.h"
 #include "weights/pickle/torch_file.h"
@@ -20,7 +21,7 @@ const std::string kImports =
     "import sys; sys.dont_write_bytecode = True\n"
     "sys.path.insert(0, '" SOURCE_DIR "/tests/weights')\nimport reference, torch\n";
 
-// What Python makes for these tests, once, since it takes a second to load torch. weights.pt: large
+// What Python makes for these tests, once. weights.pt: large
 // tensors of each kind, shapes with remainders, rows of zeros, constants and outliers, sizes about
 // and above the least scale; small ones on the limit. theirs.*: its artifacts. shared.ptz: tensors
 // that share one storage, a small file that would become large in fp32. call_*: pickles that call.
@@ -28,7 +29,7 @@ const TempDir& pythons_files() {
   static const TempDir folder;
   static std::once_flag made;
   std::call_once(made, [] {
-    run_python(folder, kImports + R"(
+    run_torch(folder, kImports + R"(
 torch.manual_seed(1)
 n = torch.randn
 w = {'blocks.0.attn.c_q.weight': n(257, 300) * 0.05, 'blocks.0.attn.proj.weight': n(300, 257) * 2,
@@ -82,7 +83,7 @@ TEST(Artifact, Int6IsThatOfPythonToTheBit) {
   const auto& folder = pythons_files();
   write_artifact_int6(artifact_tensors(load_torch(folder / "weights.pt").tensors),
                       folder / "ours.int6.ptz");
-  run_python(folder, kImports + R"(
+  run_torch(folder, kImports + R"(
 theirs, ours = reference.load('theirs.int6.ptz'), reference.load('ours.int6.ptz')
 wrong = reference.differences(ours, theirs)
 assert not wrong, wrong
@@ -102,7 +103,7 @@ TEST(Artifact, Int8ZlibIsThatOfPythonToTheBitAndOfSmallTensorsHasNoMetadataOfRow
   const NamedTensors weights = load_torch(folder / "weights.pt").tensors;
   const auto stats =
       write_artifact_int8_zlib(artifact_tensors(weights), kKeepFp32, folder / "ours.int8.ptz");
-  run_python(folder, kImports + R"(
+  run_torch(folder, kImports + R"(
 theirs, ours = reference.load('theirs.int8.ptz'), reference.load('ours.int8.ptz')
 wrong = reference.differences(ours, theirs)
 assert not wrong, wrong

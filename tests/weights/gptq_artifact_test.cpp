@@ -7,6 +7,7 @@
 #include "files/compressed.h"
 #include "tests/files/file_size_limit.h"
 #include "tests/weights/tensor_testing.h"
+#include "tests/weights/torch_python.h"
 #include "weights/artifact/artifact_payload.h"
 #include "weights/artifact/gptq_value.h"
 #include "weights/pickle/torch_file.h"
@@ -29,7 +30,7 @@ const TempDir& files() {
     for (const auto compressor : kCompressors)
       write_artifact_gptq(tensors(), compressor,
                           folder / fmt::format("ours.{}", choice_name(compressor)));
-    run_python(folder, kImports + R"(
+    run_torch(folder, kImports + R"(
 import brotli, lzma
 values = {name: reference.load_gptq('ours.' + name) for name in ('lzma', 'brotli', 'pergroup')}
 value = values['lzma']

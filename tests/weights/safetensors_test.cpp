@@ -7,6 +7,7 @@
 #include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
+#include "tests/weights/torch_python.h"
 
 namespace tg::test {
 namespace {
@@ -43,7 +44,7 @@ TEST(Safetensors, HoldsNoTensorsAtAll) {
 TEST(Safetensors, IsReadByPythonAndReadsPythons) {
   const TempDir folder;
   save_safetensors(folder / "ours.safetensors", every_kind(), {{"step", "7"}});
-  run_python(folder, R"(
+  run_torch(folder, R"(
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file

@@ -5,6 +5,7 @@
 #include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
+#include "tests/weights/torch_python.h"
 
 namespace tg::test {
 namespace {
@@ -76,12 +77,11 @@ TEST(TorchFile, HoldsManyTensors) {
   expect_same(load_torch(folder / "w.pt").tensors, tensors);
 }
 
-// In one program, since it takes a second to load torch.
 TEST(TorchFile, IsReadByPythonAndReadsWhatPythonSaves) {
   const TempDir folder;
   save_torch(folder / "ours.pt", every_kind());
   save_torch_value(folder / "value.pt", nested());
-  run_python(folder, R"(
+  run_torch(folder, R"(
 import collections, torch
 w = torch.load('ours.pt', weights_only=True)
 assert type(w) is dict and len(w) == 16, w.keys()
@@ -167,7 +167,7 @@ torch.save(plain, 'nocrc.pt')
 // As trainers save them: beside an optimizer's state, with keys that are no str, and objects.
 TEST(TorchFile, FindsTheStateDictAmongWhatElseARunKeeps) {
   const TempDir folder;
-  run_python(folder, R"(
+  run_torch(folder, R"(
 import argparse, collections, numpy, pathlib, torch
 w = collections.OrderedDict(a=torch.arange(3.), b=torch.ones(2, dtype=torch.bfloat16))
 layer = torch.nn.Linear(2, 2)
