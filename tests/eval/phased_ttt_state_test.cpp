@@ -62,7 +62,7 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
     const auto expected = run_ttt(tokens, options, alone, undisturbed);
     int most = 0;
     // Some stops in each batch, and the last stop that there is.
-    const int stride = concurrent == 1 && warm ? 4 : 9;
+    const int stride = concurrent == 1 && warm ? 7 : 9;
     for (int times = (asked - 1) % stride; times < asked; times += stride) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       const auto text = test::error_of(ExitCode::stopped, [&] {
@@ -95,7 +95,7 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
     Communicator alone;
     test::TwoLayers undisturbed;
     const auto expected = run_ttt(tokens, options, alone, undisturbed);
-    for (int times = 3; times < asked; times += 17) {
+    for (int times = 3; times < asked; times += 23) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       auto killed = going_on(options, prefix);
       int left = times;

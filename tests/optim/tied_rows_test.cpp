@@ -162,18 +162,19 @@ TEST(TiedRows, ASkippedSplitChangesNoWeightAndCopiesTheState) {
 // Large enough to be sharded, by chunks of the rows of either shape.
 TEST(TiedRows, RanksUpdateTheirShardsAsOneUpdatesBoth) {
   constexpr std::int64_t kVocab = 8192, kDim = 128;
+  constexpr int kRanksSteps = 6;  // the last one updates each by itself
   Communicator alone;
   for (const bool transposed : {false, true}) {
     Training one(alone, kVocab, kDim, transposed);
     ASSERT_EQ(one.table.rows()[0].reduction(), GradientReduction::reduce_scatter);
-    for (int step = 0; step < kSteps; ++step) one.step(step, {0, 1});
+    for (int step = 0; step < kRanksSteps; ++step) one.step(step, {0, 1});
     const auto expected = test::clones(one.optimizer.sharded_state());
     for (const int world : {2, 5}) {  // 5 ranks need padded copies of the chunks
       test::as_ranks(world, [&](Communicator& communicator) {
         Training shared(communicator, kVocab, kDim, transposed);
         const std::vector<int> own =
             communicator.rank() < 2 ? std::vector{communicator.rank()} : std::vector<int>{};
-        for (int step = 0; step < kSteps; ++step) {
+        for (int step = 0; step < kRanksSteps; ++step) {
           shared.step(step, own);
           EXPECT_EQ(test::is_same(shared.embedding(), shared.head().contiguous()), step < 5);
         }
