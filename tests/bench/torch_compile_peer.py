@@ -3,18 +3,19 @@
 
     torch_compile_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
 
-torch.compile compiles the model, its loss and Muon; with --eager nothing is compiled. On a GPU in bf16, attention is
+torch.compile compiles the model, its loss and the optimizers' updates; with --eager nothing is compiled. On a GPU in bf16, attention is
 cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt: NAME=value from the
 file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same tokens. Supports
-everything that the presets use, the record's, speedrun's and last record's recipes and record 43 (RECIPE=speedrun_43,
-whose settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates on attention,
-ROPE_YARN=1, VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each stage that the
-run has, undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
+everything that the presets use, the record's, speedrun's and last record's recipes and record 43 (whose
+settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates on attention, ROPE_YARN=1,
+VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each stage that the run has,
+undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
 tests/bench/peer_parity.py compares the last record's model and record 43 with references.
 """
 import argparse
 import copy
 import functools
+import itertools
 import json
 import os
 import pathlib
@@ -26,7 +27,7 @@ import time
 import torch
 from torch import nn
 
-from peer.recipe import gradient_unit, make_model, make_optimizers
+from peer.recipe import make_model, make_optimizers
 from peer.schedule import lr_scale, muon_momentum, stage_at, updates_all
 from peer.settings import micro_batches, read_settings
 from peer.tokens import batches, open_source
@@ -70,21 +71,24 @@ class Trainer:
         self.loss = compiled(self.model)
         self.adam, self.muon = make_optimizers(s, self.model, compiled)
         self.source = open_source(s)
-        self.batches = batches(s, self.source, device)
+        self.batches = self.batches_of(itertools.count())
 
-    def backward(self, stage):
+    def batches_of(self, steps):
+        return batches(self.s, self.source, self.device, (stage_at(self.s, step) for step in steps))
+
+    def backward(self, step):
         """Adds the gradients of a step's micro-batches and returns their mean loss."""
-        share, unit = 1 / micro_batches(self.s), gradient_unit(self.s)
+        share, stage = 1 / micro_batches(self.s), stage_at(self.s, step)
         mean_loss = torch.zeros((), device=self.device)
         for _ in range(micro_batches(self.s)):
-            loss = self.loss(*next(self.batches), stage)
+            loss, objective = self.loss(*next(self.batches), stage)
             mean_loss += loss.detach() * share
-            (loss * (share * unit)).backward()
+            (objective * share).backward()
         return mean_loss
 
-    def step(self, scale, momentum, clip_norm, stage, update_all):
+    def step(self, step, scale, momentum, clip_norm, update_all):
         """update_all: else only Muon updates its parameters, and the others' gradients are kept for the next step."""
-        mean_loss = self.backward(stage)
+        mean_loss = self.backward(step)
         if clip_norm > 0:
             nn.utils.clip_grad_norm_(self.params, clip_norm)
         for optimizer in (self.adam, self.muon):
@@ -97,17 +101,19 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         return mean_loss
 
-    def warm_up(self, steps, stages):
-        """Runs real steps at the base learning rates, without clipping, for each of `stages`, then restores the state."""
+    def warm_up(self, steps, first_steps):
+        """Runs real steps at the base learning rates, without clipping, in the stage that begins with each of
+        `first_steps`, then restores the state."""
         if steps == 0:
             return
         before = copy.deepcopy([part.state_dict() for part in (self.model, self.adam, self.muon)])
-        for stage in stages:
-            for _ in range(steps):
-                self.step(1.0, self.s.MUON_MOMENTUM, 0.0, stage, update_all=True)
+        repeated = [first for first in first_steps for _ in range(steps)]
+        self.batches = self.batches_of(repeated)
+        for step in repeated:
+            self.step(step, 1.0, self.s.MUON_MOMENTUM, 0.0, update_all=True)
         for part, state in zip((self.model, self.adam, self.muon), before):
             part.load_state_dict(state)
-        self.batches = batches(self.s, self.source, self.device)
+        self.batches = self.batches_of(itertools.count())
         if self.device.type == "cuda":
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()  # excludes the copy of the weights
@@ -130,7 +136,7 @@ class Trainer:
 
         for step in range(steps):
             schedule = lr_scale(s, step), muon_momentum(s, step)
-            pending.append(self.step(*schedule, s.GRAD_CLIP_NORM, stage_at(s, step), updates_all(s, step)))
+            pending.append(self.step(step, *schedule, s.GRAD_CLIP_NORM, updates_all(s, step)))
             if ema:
                 with torch.no_grad():
                     torch._foreach_lerp_(ema, [p.float() for p in self.params], 1 - s.EMA_DECAY)
@@ -173,10 +179,11 @@ def main():
 
         save_file(trainer.model.state_dict(), args.save_init)
     stages = [stage_at(s, step) for step in range(args.steps)]
-    trainer.warm_up(args.warmup, sorted(set(stages)))
+    trainer.warm_up(args.warmup, [stages.index(stage) for stage in sorted(set(stages))])
     losses, step_ms, first_step_s = trainer.train(args.steps)
 
     median = statistics.median(step_ms) if step_ms else None
+    rates = [s.stages[stage].TRAIN_BATCH_TOKENS / ms * 1000 for ms, stage in zip(step_ms, stages)]
     recurrent_ms = [ms for ms, stage in zip(step_ms, stages) if s.NUM_LOOPS and stage]
     if cuda:
         peak = torch.cuda.max_memory_allocated()
@@ -185,7 +192,7 @@ def main():
     result = {
         "ms_per_step_median": median,
         "ms_per_recurrent_step_median": statistics.median(recurrent_ms) if recurrent_ms else None,
-        "tokens_per_s": s.TRAIN_BATCH_TOKENS / median * 1000 if median else None,
+        "tokens_per_s": statistics.median(rates) if rates else None,
         "peak_memory_mib": peak / 2**20,
         "first_step_s": first_step_s,
         "losses": losses,

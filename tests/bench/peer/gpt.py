@@ -156,7 +156,7 @@ class GPT(nn.Module):
         return torch.lerp(weighted, x, self.skip_gates[row].sigmoid().to(x.dtype))
 
     def forward(self, inputs, targets, bounds, recurrent):
-        """inputs, targets [B, T] → the mean loss. bounds: segment offsets of the only row, or None. recurrent: the looped
+        """inputs, targets [B, T] → the mean loss, and what is differentiated. bounds: segment offsets of the only row, or None. recurrent: the looped
         blocks run more than once."""
         dtype = self.compute_dtype
         x = x0 = self.embed(inputs)
@@ -188,4 +188,5 @@ class GPT(nn.Module):
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
         logits = linear(rms_norm(x), head).flatten(0, 1)
         logits = self.softcap * torch.tanh(logits / self.softcap)
-        return F.cross_entropy(logits.float(), targets.flatten())
+        loss = F.cross_entropy(logits.float(), targets.flatten())
+        return loss.detach(), loss

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from peer.settings import micro_batches
+from peer.settings import micro_batches, row_length
 
 SEARCHED = 1 << 20  # tokens of a shard that are searched for documents at once
 
@@ -59,9 +59,9 @@ def documents_of(source, start, length, bos_id):
         yield begin, start + length
 
 
-def aligned_rows(source, documents, tokens, limit):
-    """Yields rows of tokens + 1 from the beginnings of consecutive documents; what the limit or the end of the row cuts
-    off a document is skipped."""
+def aligned_row(source, documents, tokens, limit):
+    """Returns a row of tokens + 1 from the beginnings of the next documents, or None if they do not fill it; what the limit
+    or the end of the row cuts off a document is skipped."""
     pieces, held = [], 0
     for begin, end in documents:
         end = min(end, begin + limit, begin + tokens + 1 - held)
@@ -70,28 +70,31 @@ def aligned_rows(source, documents, tokens, limit):
         if held == tokens + 1:
             first = pieces[0][0]
             span = source.read(first, end - first)
-            yield np.concatenate([span[a - first : b - first] for a, b in pieces])
-            pieces, held = [], 0
+            return np.concatenate([span[a - first : b - first] for a, b in pieces])
+    return None
 
 
-def aligned_order(source, tokens, bos_id, limit, round_rows):
-    """Rows that begin with a document, in rounds of one shard each: a shard's last rows, if fewer, are dropped."""
+def aligned_order(source, bos_id, round_rows, shapes):
+    """Rows that begin with a document, in rounds of one shard each: a shard's last rows, if fewer, are dropped. shapes:
+    (tokens, limit) of each row."""
     starts = np.cumsum([0] + source.lengths).tolist()
-    while True:
-        for start, length in zip(starts, source.lengths):
-            rows = aligned_rows(source, documents_of(source, start, length, bos_id), tokens, limit)
-            while len(dealt := list(itertools.islice(rows, round_rows))) == round_rows:
-                yield from dealt
+    shards = (documents_of(source, *shard, bos_id) for shard in itertools.cycle(zip(starts, source.lengths)))
+    documents, shapes = next(shards), iter(shapes)
+    while round_shapes := list(itertools.islice(shapes, round_rows)):
+        while (rows := [aligned_row(source, documents, *shape) for shape in round_shapes])[-1] is None:
+            documents = next(shards)
+        yield from rows
 
 
-def training_order(s, source):
-    """Yields the micro-batches of LOADER_ORDER endlessly."""
+def training_order(s, source, stages):
+    """Yields the micro-batches of LOADER_ORDER endlessly. stages: the settings of each one's stage."""
     tokens = s.TRAIN_BATCH_TOKENS // micro_batches(s)
     if s.LOADER_ORDER == "stream":
         return stream_order(source, tokens)
     if s.LOADER_ORDER == "documents":
         return documents_order(source, tokens, s.BOS_ID)
     if s.LOADER_ORDER == "aligned":
-        # The script of record 43 has rounds of as many rows as ranks, here one.
-        return aligned_order(source, tokens, s.BOS_ID, s.SEGMENT_LIMIT, 1 if s.RECORD_QUIRKS else micro_batches(s))
+        # The scripts have rounds of as many rows as ranks, here one.
+        shapes = ((row_length(stage), stage.SEGMENT_LIMIT) for stage in stages)
+        return aligned_order(source, s.BOS_ID, 1 if s.RECORD_QUIRKS else micro_batches(s), shapes)
     return strided_order(source, tokens, s.RECORD_QUIRKS)

@@ -1,20 +1,32 @@
-"""What changes in the course of a run: learning rates, Muon's momentum, depth recurrence and attention windows."""
-import itertools
+"""What changes in the course of a run: learning rates, Muon's momentum, depth recurrence and the stages."""
+import math
+
+
+def schedule_steps(s):
+    return s.SCHEDULE_ITERATIONS or s.ITERATIONS
 
 
 def schedule_share(s, step):
-    return step / (s.SCHEDULE_ITERATIONS or s.ITERATIONS)
+    return step / schedule_steps(s)
+
+
+def warmdown_begin(s):
+    """Returns the share of the schedule at which the warm-down begins."""
+    begin = 1 - s.WARMDOWN_FRAC
+    return math.floor(schedule_steps(s) * begin) / schedule_steps(s) if s.WARMDOWN_WHOLE_STEPS else begin
 
 
 def lr_scale(s, step):
     """WARMDOWN_ITERS counts as WARMDOWN_FRAC (see settings.resolve)."""
-    done = schedule_share(s, step)
-    if s.WARMDOWN_FRAC <= 0 or done < 1 - s.WARMDOWN_FRAC:
-        return 1.0
+    done, scale = schedule_share(s, step), s.stages[stage_at(s, step)].LR_SCALE
+    warmdown = 1 - warmdown_begin(s) if s.WARMDOWN_WHOLE_STEPS else s.WARMDOWN_FRAC
+    if warmdown <= 0 or done < warmdown_begin(s):
+        return scale
     if s.LR_FLOOR == 0:
-        return max((1 - done) / s.WARMDOWN_FRAC, s.MIN_LR)
-    left = (1 - min(done, 0.9999)) / s.WARMDOWN_FRAC  # record 43's script stops just above the floor
-    return left + (1 - left) * s.LR_FLOOR
+        return scale * max((1 - done) / warmdown, s.MIN_LR)
+    most = 1 if s.WARMDOWN_WHOLE_STEPS else 0.9999  # record 43's script stops just above the floor
+    left = (1 - min(done, most)) / warmdown
+    return scale * left + (1 - left) * s.LR_FLOOR
 
 
 def muon_momentum(s, step):
@@ -41,23 +53,9 @@ def called_blocks(s, recurrent):
     return blocks[:begin] + blocks[begin:end] * (s.NUM_LOOPS + 1) + blocks[end:]
 
 
-def blocks_by_begin(text):
-    """Parses SHORT_WINDOW or LONG_WINDOW, "3,7@735,11@1470": window in blocks, by first step or share of the schedule."""
-    entries = (entry.partition("@") for entry in text.split(","))
-    return {float(begin or 0): int(blocks) for blocks, _, begin in entries}
-
-
-def window_stages(s):
-    """Returns [(begin, short window, long window)] in blocks, wherever one of them changes."""
-    schedules = [blocks_by_begin(text) for text in (s.SHORT_WINDOW, s.LONG_WINDOW)]
-    begins = sorted(set(itertools.chain.from_iterable(schedules)))
-    return [(begin, *(own[max(b for b in own if b <= begin)] for own in schedules)) for begin in begins]
-
-
 def stage_at(s, step):
-    """Returns the stage of the model's passes: the index in window_stages() of record 43, else whether blocks are
-    looped."""
-    if s.RECIPE == "speedrun_43":
-        share = schedule_share(s, step)
-        return sum(begin <= (share if begin < 1 else step) for begin, *_ in window_stages(s)) - 1
-    return s.NUM_LOOPS > 0 and schedule_share(s, step) >= s.ENABLE_LOOPING_AT
+    """Returns the index in s.stages of a step's stage; of a model with looped blocks, 1 in depth recurrence."""
+    share = schedule_share(s, step)
+    if s.NUM_LOOPS:
+        return int(share >= s.ENABLE_LOOPING_AT)
+    return sum(stage.begin <= (share if stage.begin < 1 else step) for stage in s.stages) - 1

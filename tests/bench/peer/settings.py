@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 from peer.defaults import AUTO, DEFAULTS, FIXED
+from peer.stages import SCHEDULED, has_prefix, make_stages
 
 
 def value_of(text, kind):
@@ -50,13 +51,18 @@ def settings_of(texts):
     return settings
 
 
+# Recipes of models whose settings change from stage to stage, and of those with weighted targets.
+STAGED, WEIGHTED = ("speedrun_43", "speedrun_89", "speedrun_91"), ("speedrun_89", "speedrun_91")
+
+
 def resolve(s):
-    """Resolves `auto` as train_gpt does, except that BOS_ID is not read from a tokenizer."""
+    """Resolves `auto` as train_gpt does, except that BOS_ID is not read from a tokenizer, and adds `stages`. A setting that
+    changes from stage to stage has its first value in `s`."""
     last_record = s.MUON_COEFFICIENTS == "polar_express"
     of_auto = {
         "RECIPE": "speedrun" if s.VALUE_RESIDUAL == "blend" else "last_record" if last_record else "record",
         "DOCUMENT_ATTENTION": batches_are_rows(s),
-        "SEGMENT_LIMIT": s.TRAIN_SEQ_LEN,
+        "SEGMENT_LIMIT": str(s.TRAIN_SEQ_LEN),
         "BOS_ID": 50256 if s.VOCAB_SIZE > 50256 else 1,
         "EMBED_WD": s.ADAM_WD,
         "WARMDOWN_FRAC": s.WARMDOWN_ITERS / max(s.ITERATIONS, 1),
@@ -64,19 +70,35 @@ def resolve(s):
     for name, value in of_auto.items():
         text = getattr(s, name)
         setattr(s, name, value if text == AUTO else value_of(text, type(value)))
-    if s.LOADER_ORDER == "aligned" and not s.SEGMENT_LIMIT:
-        sys.exit("LOADER_ORDER=aligned with SEGMENT_LIMIT=0 is not in this script")
-    s.SEGMENT_LIMIT = s.SEGMENT_LIMIT or row_length(s)
+    s.stages = make_stages(s)
+    for stage in s.stages:
+        if s.LOADER_ORDER == "aligned" and not stage.SEGMENT_LIMIT:
+            sys.exit("LOADER_ORDER=aligned with SEGMENT_LIMIT=0 is not in this script")
+        stage.SEGMENT_LIMIT = stage.SEGMENT_LIMIT or row_length(stage)
+    vars(s).update((name, getattr(s.stages[0], name)) for name in SCHEDULED)
+    require_supported(s)
+    if s.NUM_LOOPS:
+        s.stages *= 2  # before depth recurrence and in it
+
+
+def require_supported(s):
     if s.NUM_LOOPS and 0 < s.PARALLEL_START_LAYER <= s.LOOP_END:
         sys.exit("looped blocks in two lanes are not in this script")
     if s.DOCUMENT_ATTENTION and not batches_are_rows(s):
         sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents or aligned is not in this script")
-    own = s.RECIPE == "speedrun_43"
+    own = s.RECIPE in STAGED
     if s.NORMUON != own or s.CAUTIOUS_WD != own:
-        sys.exit("expected NORMUON=1 and CAUTIOUS_WD=1 for RECIPE=speedrun_43 alone: pass the settings that"
+        sys.exit(f"expected NORMUON=1 and CAUTIOUS_WD=1 for RECIPE={' or '.join(STAGED)} alone: pass the settings that"
                  " `train_gpt inspect --settings` prints")
     if own and not s.DOCUMENT_ATTENTION:
-        sys.exit("RECIPE=speedrun_43 without DOCUMENT_ATTENTION is not in this script")
+        sys.exit(f"RECIPE={s.RECIPE} without DOCUMENT_ATTENTION is not in this script")
+    if not own and len(s.stages) > 1:
+        sys.exit(f"RECIPE={s.RECIPE} with a setting that changes at an @ is not in this script")
+    weighted = any(stage.MTP_WEIGHTS.numbers != ((1, 1),) or has_prefix(stage) for stage in s.stages)
+    if any(map(has_prefix, s.stages)) and not s.PREFIX_TABLE:
+        sys.exit("PREFIX_WEIGHT without PREFIX_TABLE is not in this script")
+    if s.RECIPE not in WEIGHTED and (weighted or s.UNTIE_EMBEDDINGS_AT):
+        sys.exit(f"RECIPE={s.RECIPE} with MTP_WEIGHTS, PREFIX_WEIGHT or UNTIE_EMBEDDINGS_AT is not in this script")
 
 
 def batches_are_rows(s):
@@ -89,5 +111,5 @@ def micro_batches(s):
 
 
 def row_length(s):
-    """Returns the tokens per row."""
+    """Returns the tokens per row of the first stage, or of a stage."""
     return s.TRAIN_BATCH_TOKENS // micro_batches(s) if batches_are_rows(s) else s.TRAIN_SEQ_LEN

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from peer.attention import causal_attention, linear, rms_norm
-from peer.schedule import window_stages
 from peer.settings import row_length
+from peer.stages import rotations, windows
 
 LAYERS = range(1, 12)  # layer 0 of the script does nothing
 WITHOUT_ATTENTION = 7
@@ -22,10 +22,11 @@ MIXES, VALUE_SCALES, SMEAR, BACKOUT_LAMBDA = 12, 36, 60, 61
 class Stage(nn.Module):
     """The windows of a stage in tokens, the scale of attention's scores, and tables of the rotation, [T, 1, hd / 2]."""
 
-    def __init__(self, windows, scale, frequencies, length, dtype):
+    def __init__(self, windows, scale, turning, length, dtype):
         super().__init__()
         self.short, self.long = windows
         self.scale = scale
+        frequencies = torch.cat([turning, torch.zeros_like(turning)])  # the other pairs do not turn
         angle = torch.outer(torch.arange(length).float(), frequencies)[:, None, :]
         self.register_buffer("cos", angle.cos().to(dtype), persistent=False)
         self.register_buffer("sin", angle.sin().to(dtype), persistent=False)
@@ -36,31 +37,17 @@ class Stage(nn.Module):
         return torch.cat([x1 * self.cos + x2 * self.sin, x2 * self.cos - x1 * self.sin], dim=-1)
 
 
-def make_stages(s, dtype):
-    """Returns the Stages of a run. When the long window grows, YaRN (Peng et al. 2023) slows the rotation and raises the
-    scale."""
-    head_dim = s.MODEL_DIM // s.NUM_HEADS
-    quarter, scale = head_dim // 4, s.ATTENTION_SCALE or head_dim**-0.5
-    turning = torch.tensor(1 / s.ROPE_BASE) ** torch.linspace(0, 1, quarter)
-    frequencies = torch.cat([turning, torch.zeros(quarter)])  # the other pairs do not turn
-    stages, before = [], None
-    for _, short, long in window_stages(s):
-        if s.WINDOW_YARN and before is not None:
-            ratio = before / long
-            turns = s.WINDOW_BLOCK * before * frequencies / (2 * math.pi)
-            frequencies = frequencies * torch.lerp(torch.tensor(ratio), torch.tensor(1.0), ((turns - 1) / 31).clamp(0, 1))
-            scale *= 1 + 0.2 * math.log(1 / ratio)
-        windows = s.WINDOW_BLOCK * short, s.WINDOW_BLOCK * long
-        stages.append(Stage(windows, scale, frequencies, row_length(s), dtype))
-        before = long
-    return nn.ModuleList(stages)
-
-
 def zero_linear(inputs, outputs):
     """Returns a layer of zeros that leaves the generator as it is."""
     layer = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=False)
     nn.init.zeros_(layer.weight)
     return layer
+
+
+def smeared(x, gate_weight, weight):
+    """Adds to each token the previous one, of another document too, by a gate on the token's first channels."""
+    gate = linear(x[..., : gate_weight.size(1)], gate_weight).sigmoid()
+    return x + weight * gate * F.pad(x[:, :-1], (0, 0, 1, 0))
 
 
 def uniform_bound(dim):
@@ -131,21 +118,20 @@ class Speedrun43(nn.Module):
         self.lm_head = zero_linear(s.MODEL_DIM, s.VOCAB_SIZE)
         skips, pairs = [-1.5] * MIXES, [1.0, 0.0] * 12 + [0.5, 0.5] * 12
         self.scalars = nn.Parameter(torch.tensor(skips + pairs + [0.0, 0.5]))
-        self.stages = make_stages(s, compute_dtype)
+        self.stages = nn.ModuleList(
+            Stage(windows(stage), *rotation, row_length(stage), compute_dtype)
+            for stage, rotation in zip(s.stages, rotations(s, s.MODEL_DIM // s.NUM_HEADS))
+        )
         if compute_dtype == torch.bfloat16:  # the other matrices are cast where they are used
             for module in self.modules():
                 if isinstance(module, (nn.Embedding, nn.Linear)):
                     module.to(torch.bfloat16)
 
-    def smeared(self, x, weight):
-        """Adds to each token the previous one, of another document too, by a gate on the token's first channels."""
-        gate = linear(x[..., : self.smear_gate.in_features], self.smear_gate.weight).sigmoid()
-        return x + weight * gate * F.pad(x[:, :-1], (0, 0, 1, 0))
-
     def forward(self, inputs, targets, bounds, stage):
-        """inputs, targets [1, T] → the mean loss. bounds: segment offsets of the row. stage: index of its windows."""
+        """inputs, targets [1, T] → the mean loss, and the sum over tokens, which is differentiated. bounds: segment offsets
+        of the row. stage: index of its windows."""
         scalars, stage = self.scalars.unbind(), self.stages[stage]
-        x = x0 = rms_norm(self.smeared(self.embed(inputs), scalars[SMEAR]))
+        x = x0 = rms_norm(smeared(self.embed(inputs), self.smear_gate.weight, scalars[SMEAR]))
         values = [table(inputs) for table in self.value_embeds]
         skips, backout = [], None
         for i in LAYERS:
@@ -161,4 +147,5 @@ class Speedrun43(nn.Module):
                 backout = x
         logits = linear(rms_norm(x - scalars[BACKOUT_LAMBDA] * backout), self.lm_head.weight).flatten(0, 1)
         logits = self.softcap * torch.tanh(logits / self.softcap)
-        return F.cross_entropy(logits.float(), targets.flatten())
+        loss = F.cross_entropy(logits.float(), targets.flatten())
+        return loss.detach(), loss * targets.numel()

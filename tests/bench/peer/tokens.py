@@ -1,5 +1,6 @@
 """Training tokens in train_gpt's order: from shards, or the same tokens as synthetic:zipf and synthetic:documents."""
 import functools
+import itertools
 import pathlib
 import sys
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 
 from peer.orders import training_order
-from peer.settings import row_length
+from peer.settings import micro_batches, row_length
 
 
 class Shards:
@@ -141,15 +142,20 @@ def open_source(s):
     return Shards(s.DATA_PATH)
 
 
-def batches(s, source, device):
-    """Yields micro-batches endlessly: inputs and targets [B, T], and the segment offsets of the only row or None."""
-    def on_device(array):
-        tensor = torch.from_numpy(array)
-        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+def on_device(array, device):
+    """Returns the array as a tensor, of which a GPU copies pinned memory without the program waiting."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
-    for ids in training_order(s, source):
+
+def batches(s, source, device, stages):
+    """Yields micro-batches: inputs and targets [B, T], and the segment offsets of the only row or None. stages: the stage
+    of each step."""
+    by_batch = (s.stages[stage] for stage in stages for _ in range(micro_batches(s)))
+    of_order, of_rows = itertools.tee(by_batch)
+    for stage, ids in zip(of_rows, training_order(s, source, of_order)):
         bounds = None
         if s.DOCUMENT_ATTENTION:
-            bounds = on_device(segment_bounds(ids[:-1], s.BOS_ID, s.SEGMENT_LIMIT))
-        row = on_device(ids)
-        yield row[:-1].view(-1, row_length(s)), row[1:].view(-1, row_length(s)), bounds
+            bounds = on_device(segment_bounds(ids[:-1], s.BOS_ID, stage.SEGMENT_LIMIT), device)
+        row = on_device(ids, device)
+        yield row[:-1].view(-1, row_length(stage)), row[1:].view(-1, row_length(stage)), bounds
