@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compare the peer's last record, or record 43, with a reference, in fp32 on the CPU.
+"""Compare the peer's last record, or record 43, 89 or 91, with a reference, in fp32 on the CPU.
 
     peer_parity.py CASE_DIR
 
 CASE_DIR has case.env and expected.json (train_loss by step from 1), and may have init.safetensors and
-step1_grads.safetensors (before clipping); its parent folder has defaults.env, and data/ is there or in the folder cases/
-beside it. The peer trains for as many steps as expected.json has losses, from these weights on this data, and compares
+step1_grads.safetensors (before clipping); a folder above it has defaults.env, and data/ is beside it or in the folder
+cases/ beside its parent. The peer trains for as many steps as expected.json has losses, from these weights on this data, and compares
 each loss, the gradient tensors of the first step, and the sums of the weights that SEED draws. Exit status 1 if a
 difference exceeds its tolerance.
 """
@@ -26,9 +26,14 @@ TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 2e-5
 
 
 def case_settings(case, expected):
-    texts = read_texts(case.parent / "defaults.env") | read_texts(case / "case.env")
+    defaults = next(path for folder in case.parents if (path := folder / "defaults.env").exists())
+    texts = read_texts(defaults) | read_texts(case / "case.env")
     data = next(path for path in (case.parent / "data", case.parents[1] / "cases" / "data") if path.is_dir())
     texts |= {"DATA_PATH": str(data), "DEVICE": "cpu", "COMPUTE_DTYPE": "fp32"}
+    if texts.get("PREFIX_TABLE"):
+        texts["PREFIX_TABLE"] = str(data.parent / texts["PREFIX_TABLE"])
+    # The recipe's own value, which the defaults do not name.
+    texts["WARMDOWN_WHOLE_STEPS"] = str(int(texts.get("RECIPE") in ("speedrun_89", "speedrun_91")))
     return settings_of(texts | {"INIT_FROM": str(case.parent / expected["init_from"] / "init.safetensors")})
 
 
@@ -63,8 +68,8 @@ def main():
         ok &= difference <= tolerance
         print(f"{what}: worst relative difference {difference:.1e}, {'ok' if difference <= tolerance else 'FAIL'}")
 
-    if "init_seed" in expected:
-        report("initial weights", initial_difference(s, expected["init_seed"]))
+    for name in {"init_seed", "init_seed_fp32_draws"} & expected.keys():
+        report("initial weights", initial_difference(s, expected[name]))
     gradients = case / "step1_grads.safetensors"
     if gradients.exists():
         trainer = Trainer(s, torch.device("cpu"), torch.float32, eager=True)

@@ -6,11 +6,11 @@
 torch.compile compiles the model, its loss and the optimizers' updates; with --eager nothing is compiled. On a GPU in bf16, attention is
 cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt: NAME=value from the
 file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same tokens. Supports
-everything that the presets use, the record's, speedrun's and last record's recipes and record 43 (whose
+everything that the presets use, the record's, speedrun's and last record's recipes and records 43, 89 and 91 (whose
 settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates on attention, ROPE_YARN=1,
 VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each stage that the run has,
 undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
-tests/bench/peer_parity.py compares the last record's model and record 43 with references.
+tests/bench/peer_parity.py compares the last record's model and records 43, 89 and 91 with references.
 """
 import argparse
 import copy
@@ -27,7 +27,7 @@ import time
 import torch
 from torch import nn
 
-from peer.recipe import make_model, make_optimizers
+from peer.recipe import extra_inputs, make_model, make_optimizers
 from peer.schedule import lr_scale, muon_momentum, stage_at, updates_all
 from peer.settings import micro_batches, read_settings
 from peer.tokens import batches, open_source
@@ -79,9 +79,10 @@ class Trainer:
     def backward(self, step):
         """Adds the gradients of a step's micro-batches and returns their mean loss."""
         share, stage = 1 / micro_batches(self.s), stage_at(self.s, step)
+        extra = extra_inputs(self.s, step, self.device)
         mean_loss = torch.zeros((), device=self.device)
         for _ in range(micro_batches(self.s)):
-            loss, objective = self.loss(*next(self.batches), stage)
+            loss, objective = self.loss(*next(self.batches), stage, *extra)
             mean_loss += loss.detach() * share
             (objective * share).backward()
         return mean_loss

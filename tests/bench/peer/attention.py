@@ -49,6 +49,9 @@ def causal_attention(q, k, v, bounds, longest, window=-1, scale=None):
     if bounds is not None and q.is_cuda:
         q, k, v = (part.squeeze(0) for part in (q, k, v))
         window = -1 if window >= longest - 1 else window  # lets the kernel be causal attention
+        missing = v.size(-1) - q.size(-1)  # the kernel wants heads of one width; zeros change no score
+        if missing:
+            q, k = F.pad(q, (0, missing)), F.pad(k, (0, missing))
         y = varlen_attn(q, k, v, bounds, bounds, longest, longest, scale=scale, window_size=(window, 0))
         return y.unsqueeze(0)
     mask = None if bounds is None else segment_mask(bounds, q.size(1), window)
