@@ -12,7 +12,7 @@ Training, in bf16 with synthetic tokens:
   fp8         what each part of FP8 gains: FP8=mlp; qkv; out; head; mlp,qkv,head; 1
   shapes      vocabulary, heads and widths that train_gpt pads, beside their neighbours
   recurrence  the last record before depth recurrence and in it: bf16, ACTIVATION_RECOMPUTE=light, FP8=1, torch.compile
-  stages      record 43 in each of its stages: bf16, parts in FP8, torch.compile
+  stages      records 43, 89 and 91 in each of their stages: bf16, parts in FP8, torch.compile
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
   ranks       1, 2, 4, ... GPUs of this host, and one independent run on every GPU at once, which finds the slowest
@@ -31,6 +31,7 @@ Data, on an idle CPU (scripts/bench.sh loader --help):
 import argparse
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import subprocess
@@ -62,6 +63,8 @@ class Variant:
     build: pathlib.Path = BUILD
     everywhere: bool = False  # an independent run on every GPU at once
     gpu_only: bool = False
+    presets: tuple = ()  # runs with these alone; empty: with all
+    tiny: dict = dataclasses.field(default_factory=dict)  # without a GPU, as of a Bench
 
 
 @dataclasses.dataclass
@@ -97,10 +100,35 @@ SHAPES = [
 RECURRENCE = [dataclasses.replace(variant, group=group, settings={**variant.settings, "ENABLE_LOOPING_AT": begins})
               for group, begins in (("before recurrence", 2), ("in recurrence", 0))
               for variant in (Variant("bf16"), Variant("bf16, light", {"ACTIVATION_RECOMPUTE": "light"}), FP8[-1], PEER)]
-# Windows of record 43's stages, in blocks.
-STAGES = [dataclasses.replace(variant, group=f"windows of {small} and {large} blocks",
-                              settings={**variant.settings, "SHORT_WINDOW": small, "LONG_WINDOW": large})
-          for small, large in ((1, 3), (3, 7), (5, 11)) for variant in (FP8[0], *FP8[-3:], PEER)]
+
+
+def stage_variants(presets, stages, variants, tiny):
+    """stages: the settings of each."""
+    return [dataclasses.replace(variant, group=f"windows of {stage['SHORT_WINDOW']} and {stage['LONG_WINDOW']} blocks",
+                                settings=variant.settings | stage, presets=presets, tiny=tiny)
+            for stage in stages for variant in variants]
+
+
+def windows(small, large):
+    return {"SHORT_WINDOW": small, "LONG_WINDOW": large}
+
+
+# Without changes in the course of the run. Head and embeddings are one table in the first two stages, and two tables after
+# the first update in the last one.
+STAGES_89 = [
+    {"TRAIN_BATCH_TOKENS": tokens, "SEGMENT_LIMIT": longest, "MTP_WEIGHTS": weights, "PREFIX_WEIGHT": prefix, "LR_SCALE": 1,
+     "UNTIE_EMBEDDINGS_AT": untied, "VALIDATION_MASK": 0, **windows(small, large)}
+    for tokens, longest, weights, prefix, untied, small, large in (
+        (131072, 896, "1/0.5/0.25", 0.25, 847, 1, 3), (262144, 2048, "1/0.5", 0.25, 847, 3, 7), (393216, 2048, "1", 0, 1, 5, 11))]
+TINY_STAGES = {"ROPE_DIMS": 0, "BOS_ID": 500, "SEGMENT_LIMIT": 64, "EVAL_SEQ_LEN": 64, "GATE_WINDOW": 12}
+TINY_43 = TINY_STAGES | {"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "WINDOW_BLOCK": 8}
+TINY_89 = TINY_STAGES | {
+    "MODEL_DIM": 96, "NUM_HEADS": 6, "NUM_KV_HEADS": 6, "WINDOW_BLOCK": 4, "BIGRAM_DIM": 96, "BIGRAM_VOCAB_SIZE": 1000,
+    "BIGRAM_SIGN_ROWS": 64, "MUDD_DIM": 8, "DC_WINDOW": 10, "TRAIN_BATCH_TOKENS": 256}
+STAGES = [
+    *stage_variants(("speedrun_43",), [windows(1, 3), windows(3, 7), windows(5, 11)], (FP8[0], *FP8[-3:], PEER), TINY_43),
+    *stage_variants(("speedrun_89",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89),
+    *stage_variants(("speedrun_91",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89 | {"QK_HEAD_DIM": 12})]
 ORDERS = [Variant("stream", {"DOCUMENT_ATTENTION": 0}), Variant("stream, segments", {"DOCUMENT_ATTENTION": 1}),
           Variant("documents", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 0}),
           Variant("documents, segments", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 1})]
@@ -130,10 +158,8 @@ BENCHES = {
     "shapes": Bench(("gpt124m",), SHAPES, rounds=1, columns=(*FIRST, "peak MiB", "padded"),
                     tiny={"NUM_LAYERS": 1, "MLP_MULT": 1, "MUON_BACKEND_STEPS": 1, "TRAIN_BATCH_TOKENS": 128}),
     "recurrence": Bench(("record_1061",), RECURRENCE, rounds=1, columns=(*FIRST, *LAST), settings={"WARMUP_STEPS": 0}),
-    "stages": Bench(("speedrun_43",), STAGES, rounds=1, steps=16, columns=(*FIRST, "tokens/s", "MFU", "W", *LAST),
-                    settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192},
-                    tiny={"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "ROPE_DIMS": 0, "BOS_ID": 500, "SEGMENT_LIMIT": 64,
-                          "WINDOW_BLOCK": 8, "EVAL_SEQ_LEN": 64, "GATE_WINDOW": 12}),
+    "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
+                    columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,
                     columns=("ms", "ratio", "tokens/s", "sequences", "peak MiB"),
                     settings={"VAL_BATCH_SIZE": 524288, "VAL_TOKENS": 524288}),
@@ -158,6 +184,14 @@ def tokens_of(preset, bench):
         return shards
     documents = inspect_settings(preset)["LOADER_ORDER"] in ("documents", "aligned")
     return os.environ.get("DATA_PATH", "synthetic:documents" if documents else "synthetic:zipf")
+
+
+def prefix_table(vocabulary, folder):
+    """Writes a PREFIX_TABLE for synthetic tokens, in which, as in GPT-2's vocabulary, all but 256 have a prefix; returns its
+    path."""
+    path = pathlib.Path(folder) / f"prefixes_{vocabulary}.json"
+    path.write_text(json.dumps([id // 2 if id >= 256 else -1 for id in range(vocabulary)]))
+    return path
 
 
 def shared_preset(preset, builds, folder):
@@ -189,9 +223,15 @@ class Runner:
         tokens = {"DATA_PATH": tokens_of(preset_file(preset), self.bench)}
         period = int(inspect_settings(preset_file(preset))["ADAM_EVERY"])
         for index, variant in enumerate(self.variants):
+            if variant.presets and preset not in variant.presets:
+                continue
             settings = {**self.bench.settings, **tokens, **variant.settings}
             if self.machine.tiny:
-                settings = {name: value for name, value in settings.items() if not name.startswith("VAL_")} | self.bench.tiny
+                kept = {name: value for name, value in settings.items() if not name.startswith("VAL_")}
+                settings = kept | self.bench.tiny | variant.tiny
+            if variant.settings.get("PREFIX_WEIGHT"):
+                vocabulary = int(inspect_settings(file, environment=self.machine.settings({}))["VOCAB_SIZE"])
+                settings["PREFIX_TABLE"] = prefix_table(vocabulary, self.machine.work.name)
             name = f"{preset}.{index}.{number}"
             if variant.everywhere:
                 self.run_everywhere(preset, name, file, settings, period)
