@@ -119,7 +119,9 @@ STAGES_89 = [
     {"TRAIN_BATCH_TOKENS": tokens, "SEGMENT_LIMIT": longest, "MTP_WEIGHTS": weights, "PREFIX_WEIGHT": prefix, "LR_SCALE": 1,
      "UNTIE_EMBEDDINGS_AT": untied, "VALIDATION_MASK": 0, **windows(small, large)}
     for tokens, longest, weights, prefix, untied, small, large in (
-        (131072, 896, "1/0.5/0.25", 0.25, 847, 1, 3), (262144, 2048, "1/0.5", 0.25, 847, 3, 7), (393216, 2048, "1", 0, 1, 5, 11))]
+        (131072, 896, "1/0.5/0.25", 0.25, 847, 1, 3),
+        (262144, 2048, "1/0.5", 0.25, 847, 3, 7),
+        (393216, 2048, "1", 0, 1, 5, 11))]
 TINY_STAGES = {"ROPE_DIMS": 0, "BOS_ID": 500, "SEGMENT_LIMIT": 64, "EVAL_SEQ_LEN": 64, "GATE_WINDOW": 12}
 TINY_43 = TINY_STAGES | {"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "WINDOW_BLOCK": 8}
 TINY_89 = TINY_STAGES | {

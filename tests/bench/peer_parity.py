@@ -5,9 +5,9 @@
 
 CASE_DIR has case.env and expected.json (train_loss by step from 1), and may have init.safetensors and
 step1_grads.safetensors (before clipping); a folder above it has defaults.env, and data/ is beside it or in the folder
-cases/ beside its parent. The peer trains for as many steps as expected.json has losses, from these weights on this data, and compares
-each loss, the gradient tensors of the first step, and the sums of the weights that SEED draws. Exit status 1 if a
-difference exceeds its tolerance.
+cases/ beside its parent. The peer trains for as many steps as expected.json has losses, from these weights on this data,
+and compares each loss, the gradient tensors of the first step, and the sums of the weights that SEED draws. Exit status 1
+if a difference exceeds its tolerance.
 """
 import argparse
 import json

@@ -3,13 +3,13 @@
 
     torch_compile_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
 
-torch.compile compiles the model, its loss and the optimizers' updates; with --eager nothing is compiled. On a GPU in bf16, attention is
-cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt: NAME=value from the
-file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same tokens. Supports
-everything that the presets use, the record's, speedrun's and last record's recipes and records 43, 89 and 91 (whose
-settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates on attention, ROPE_YARN=1,
-VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each stage that the run has,
-undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
+torch.compile compiles the model, its loss and the optimizers' updates; with --eager nothing is compiled. On a GPU in
+bf16, attention is cuDNN's, or varlen FlashAttention (varlen_attn) for documents. Settings are read as in train_gpt:
+NAME=value from the file, overridden by the environment; DATA_PATH=synthetic:zipf and synthetic:documents give the same
+tokens. Supports everything that the presets use in training, the record's, speedrun's and last record's recipes and
+records 43, 89 and 91 (whose settings are those that `train_gpt inspect --settings` prints for the preset); DTG, other gates
+on attention, ROPE_YARN=1, VALUE_RESIDUAL=1, multi-token heads and QAT are rejected. Warm-up steps are real steps of each
+stage that the run has, undone before the first timed step. Prints the loss of every step and ends with one line of JSON.
 tests/bench/peer_parity.py compares the last record's model and records 43, 89 and 91 with references.
 """
 import argparse

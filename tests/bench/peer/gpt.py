@@ -156,8 +156,8 @@ class GPT(nn.Module):
         return torch.lerp(weighted, x, self.skip_gates[row].sigmoid().to(x.dtype))
 
     def forward(self, inputs, targets, bounds, recurrent):
-        """inputs, targets [B, T] → the mean loss, and what is differentiated. bounds: segment offsets of the only row, or None. recurrent: the looped
-        blocks run more than once."""
+        """inputs, targets [B, T] → the mean loss, and what is differentiated. bounds: segment offsets of the only row, or
+        None. recurrent: the looped blocks run more than once."""
         dtype = self.compute_dtype
         x = x0 = self.embed(inputs)
         second, first_v, skips = None, None, []  # second: the second lane; x is then the first

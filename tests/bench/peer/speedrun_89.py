@@ -14,7 +14,7 @@ from peer.weights_89 import HEADS, LAYERS, VALUE_TABLES, draw_weights
 
 WITHOUT_ATTENTION, LAST = 6, 10
 PAIRED, LONG = (0, 2, 5, 9), (3, LAST)
-TABLE_OF = {1: 0, 2: 1, 8: 2, 9: 3}  # value table by layer; the last layer mixes table 4 into its values
+TABLE_OF = {1: 0, 2: 1, 8: 2, 9: 3}  # value table by layer; the last layer mixes the last table into its values
 SMEAR, SKIP = 2 * LAYERS, 2 * LAYERS + 1  # in the vector of scalars; layers have pairs of them
 # Rows of the gates' networks, the first on the embedding, the second on the input of layer 4. Of each head:
 EXCLUSIVE = {1: 0, 3: 6, 4: 0, 7: 6}
@@ -43,8 +43,9 @@ class Speedrun89(nn.Module):
         self.vocab, self.dc_window, self.slope = s.VOCAB_SIZE, s.DC_WINDOW, s.MLP_NEGATIVE_SLOPE
         draw_weights(self, s)
         qk_dim = s.QK_HEAD_DIM or s.MODEL_DIM // HEADS
-        pairs = zip(s.stages, rotations(s, qk_dim))
-        self.stages = nn.ModuleList(Stage(stage, *rotation, compute_dtype) for stage, rotation in pairs)
+        self.stages = nn.ModuleList(
+            Stage(stage, *rotation, compute_dtype) for stage, rotation in zip(s.stages, rotations(s, qk_dim))
+        )
         prefixes = read_prefixes(s) if any(stage.has_prefix for stage in self.stages) else None
         self.register_buffer("prefixes", prefixes, persistent=False)
 
@@ -145,7 +146,7 @@ class Speedrun89(nn.Module):
         c9 = x
         m = self.mixes(0, x, LAST_MIXES)
         of_table = torch.cat([m[6].expand(-1, -1, HEADS // 2), m[7].expand(-1, -1, HEADS // 2)], dim=-1)
-        extra = of_table.unsqueeze(-1) * values[4].unflatten(-1, (HEADS, -1))
+        extra = of_table.unsqueeze(-1) * values[-1].unflatten(-1, (HEADS, -1))
         extra = extra + (m[0] * c0 + m[1] * c7 + m[2] * x).unflatten(-1, (HEADS, -1))
         x = (1 + m[5]) * x + m[3] * c0 + m[4] * c7
         y = self.attention(LAST, c7_norm, weights[LAST], extra, gates, stage, bounds)
