@@ -1,37 +1,20 @@
 """Record 43's recipe: aligned rows, stages of windows, alternating NorMuon and Adam, on several ranks, killed and
 resumed."""
 
-import json
-import re
 import unittest
 
 from safetensors.numpy import load_file
 
-from harness import SPEEDRUN_43, RunTest, read_events, train_losses
+from harness import SPEEDRUN_43, RunTest, train_losses
+from speedrun_tests import SpeedrunTests, values_by_step
 
 CONFIG = 78
 TOKENS, HEAD = "tok_emb.weight", "lm_head.weight"
-SAVED = (2, 5, 9, 13)  # steps of checkpoints: one in each stage, two of them between two Adam updates
 
 
-def values_by_step(events, kind, field):
-    return {event["step"]: event[field] for event in events if event["event"] == kind}
-
-
-class Speedrun43Test(RunTest):
+class Speedrun43Test(SpeedrunTests, RunTest):
     small = SPEEDRUN_43
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.shards = "synthetic:documents"
-
-    def whole(self):
-        """Returns the events of a run with all its checkpoints, trained once; its files are in self.out."""
-        self.out = self.folder / "whole"
-        if not self.out.exists():
-            self.train(output="whole", CHECKPOINT_EVERY=1, KEEP=20)
-        return read_events(self.out)
+    saved = (2, 5, 9, 13)  # one in each stage, two of them between two Adam updates
 
     def test_windows_grow_at_their_steps_and_the_last_validation_has_one_of_its_own(self):
         events = self.whole()
@@ -42,15 +25,6 @@ class Speedrun43Test(RunTest):
         last, before = values_by_step(events, "val", "val_loss"), values_by_step(plain, "val", "val_loss")
         self.assertEqual({step: last[step] for step in (0, 4, 8, 12)}, {step: before[step] for step in (0, 4, 8, 12)})
         self.assertNotEqual(last[14], before[14])
-
-    def test_a_run_goes_on_from_a_checkpoint_of_every_stage_bit_for_bit(self):
-        events = self.whole()
-        losses, model = train_losses(events), (self.out / "final_model.safetensors").read_bytes()
-        for step in SAVED:
-            with self.subTest(step):
-                saved = self.folder / "whole" / "checkpoints" / f"step-{step:08}"
-                self.assertEqual(train_losses(self.train(output=f"from-{step}", RESUME=saved)), losses[step:])
-                self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
 
     def test_any_number_of_ranks_trains_on_the_same_rows(self):
         # Eight rows of 64 tokens, whatever the ranks, and two steps in each stage.
@@ -63,19 +37,6 @@ class Speedrun43Test(RunTest):
                 self.assertEqual(len(together), len(alone))
                 for step, (found, expected) in enumerate(zip(together, alone)):
                     self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=step)
-
-    def test_the_trained_model_is_scored_as_at_the_end_of_its_run_and_sampled(self):
-        expected = values_by_step(self.whole(), "val", "val_loss")
-        done = self.run_gpt("eval", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[14], delta=6e-5)
-        for step, stage in ((5, 1), (13, 3)):
-            manifest = self.out / "checkpoints" / f"step-{step:08}" / "manifest.json"
-            self.assertEqual(json.loads(manifest.read_text())["model"]["stage"], stage)
-        done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "This program", "--tokens", "8",
-                            output="whole", OUTPUT_DIR=None)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertTrue(done.stdout.startswith("This program"), done.stdout)
 
     def test_embedding_and_head_are_one_table_until_they_are_untied(self):
         # Step 4 ends the last update of both as one, step 6 the first one of each. Tables of 22,016 tokens are sharded.

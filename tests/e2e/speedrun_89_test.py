@@ -2,35 +2,24 @@
 several ranks, scored and sampled."""
 
 import json
-import re
 import subprocess
 import unittest
 
 from harness import BUILD, SOURCE, SPEEDRUN_89, VOCAB, RunTest, read_events, train_losses
+from speedrun_tests import SpeedrunTests, values_by_step
 
 CONFIG = 78
-SAVED = (2, 5, 9, 10, 13)  # steps of checkpoints: one in each stage, and on both sides of the table's split
 
 
-def values_by_step(events, kind, field):
-    return {event["step"]: event[field] for event in events if event["event"] == kind}
+class Speedrun89Test(SpeedrunTests, RunTest):
+    saved = (2, 5, 9, 10, 13)  # one in each stage, and on both sides of the table's split
 
-
-class Speedrun89Test(RunTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.shards = "synthetic:documents"
         table = cls.folder / "prefixes.json"
         table.write_text(json.dumps([token // 2 if token > 300 else -1 for token in range(VOCAB)]))
         cls.small = dict(SPEEDRUN_89, PREFIX_TABLE=table)
-
-    def whole(self):
-        """Returns the events of a run with all its checkpoints, trained once; its files are in self.out."""
-        self.out = self.folder / "whole"
-        if not self.out.exists():
-            self.train(output="whole", CHECKPOINT_EVERY=1, KEEP=20)
-        return read_events(self.out)
 
     def test_each_stage_has_its_batch_and_targets(self):
         events = self.whole()
@@ -42,15 +31,6 @@ class Speedrun89Test(RunTest):
         for step in (1, 5):  # further targets are part of the objective
             self.assertGreater(objectives[step], 1.3 * losses[step])
         self.assertAlmostEqual(objectives[14], losses[14], delta=1e-6 * losses[14])
-
-    def test_a_run_goes_on_from_a_checkpoint_of_every_stage_bit_for_bit(self):
-        events = self.whole()
-        losses, model = train_losses(events), (self.out / "final_model.safetensors").read_bytes()
-        for step in SAVED:
-            with self.subTest(step):
-                saved = self.folder / "whole" / "checkpoints" / f"step-{step:08}"
-                self.assertEqual(train_losses(self.train(output=f"from-{step}", RESUME=saved)), losses[step:])
-                self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
 
     def test_any_number_of_ranks_trains_on_the_same_rows_and_resumes_what_others_saved(self):
         # Eight rows, whatever the ranks; their length grows. Stages of two steps.
@@ -73,18 +53,7 @@ class Speedrun89Test(RunTest):
         for step, (loss, exact) in enumerate(zip(found, expected)):
             self.assertAlmostEqual(loss, exact, delta=2e-5 * exact, msg=step)
 
-    def test_the_trained_model_is_scored_as_at_the_end_of_its_run_sampled_and_inspected(self):
-        expected = values_by_step(self.whole(), "val", "val_loss")
-        done = self.run_gpt("eval", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[14], delta=6e-5)
-        for step, stage in ((5, 1), (13, 3)):
-            manifest = self.out / "checkpoints" / f"step-{step:08}" / "manifest.json"
-            self.assertEqual(json.loads(manifest.read_text())["model"]["stage"], stage)
-        done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "This program", "--tokens", "8",
-                            output="whole", OUTPUT_DIR=None)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertTrue(done.stdout.startswith("This program"), done.stdout)
+    def test_the_layers_of_both_records_are_listed(self):
         for record in (89, 91):
             done = subprocess.run([BUILD / "train_gpt", "inspect", "--plan", SOURCE / "configs" / f"speedrun_{record}.env"],
                                   capture_output=True, text=True)

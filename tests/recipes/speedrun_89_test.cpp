@@ -152,12 +152,12 @@ class Formula {
   at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions) const {
     const auto angle = positions.unsqueeze(-1) * pass_.rope_frequencies.to(at::kDouble);
     const auto half = x.size(-1) / 2;
-    const auto turning = x.slice(-1, 0, half);
-    const auto a = turning.slice(-1, 0, {}, 2), b = turning.slice(-1, 1, {}, 2);
-    const auto turned =
+    const auto lower = x.slice(-1, 0, half);
+    const auto a = lower.slice(-1, 0, {}, 2), b = lower.slice(-1, 1, {}, 2);
+    const auto pairs =
         at::stack({a * angle.cos() + b * angle.sin(), b * angle.cos() - a * angle.sin()}, -1)
             .flatten(-2);
-    return at::cat({turned, x.slice(-1, half)}, -1);
+    return at::cat({pairs, x.slice(-1, half)}, -1);
   }
   // Shares of the keys for each query of elements in `segments` that see `window` of them.
   at::Tensor shares(const at::Tensor& q, const at::Tensor& k, const at::Tensor& segments,

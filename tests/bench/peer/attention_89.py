@@ -31,8 +31,8 @@ class Stage(nn.Module):
         cos, sin = positions(self.cos), positions(self.sin)
         lower, upper = x.chunk(2, dim=-1)
         a, b = lower.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = torch.stack([a * cos + b * sin, b * cos - a * sin], dim=-1)
-        return torch.cat([turned.flatten(-2), upper], dim=-1)
+        rotated = torch.stack([a * cos + b * sin, b * cos - a * sin], dim=-1)
+        return torch.cat([rotated.flatten(-2), upper], dim=-1)
 
     def attend(self, q, k, v, bounds, is_long, paired):
         """Attention in segments and a window. Paired heads h and h + H / 2 are one head of a row of twice the length; its
