@@ -65,7 +65,7 @@ bool is_of_recipe(std::string_view page) {
   return recipe_of_page(page) >= 0;
 }
 
-// Returns the page of a setting: its group's, or that of the recipe that brought it.
+// Returns the page of a setting: the page of its group, or of the recipe that brought it.
 std::string_view page_of(const Entry& entry, const char* group_page) {
   if (entry.role.is_compatibility) return kCompatibility;
   return entry.role.recipe == RecipeChoice::automatic ? group_page : choice_name(entry.role.recipe);

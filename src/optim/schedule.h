@@ -14,7 +14,7 @@ namespace tg {
 // f of the schedule's steps or time that is done:
 //   1 while f < 1 − WARMDOWN_FRAC, then max((1 − f) / WARMDOWN_FRAC, MIN_LR)
 // or, with LR_FLOOR, u + (1 − u)·LR_FLOOR with u = (1 − min(f, 0.9999)) / WARMDOWN_FRAC, as in the
-// speedrun's record of 2025-11-10; with WARMDOWN_WHOLE_STEPS, as in that of 2026-08-01, the
+// speedrun's record of 2025-11-10; with WARMDOWN_WHOLE_STEPS, as in the record of 2026-08-01, the
 // warm-down begins with step ⌊steps·(1 − WARMDOWN_FRAC)⌋ and u ends at 0. All of it but LR_FLOOR is
 // multiplied by LR_SCALE.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);

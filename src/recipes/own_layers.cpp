@@ -21,6 +21,65 @@ std::map<std::string, std::string> texts_of(const ModelConfig& config) {
 
 }  // namespace
 
+void set_common_defaults(Settings& s, double second, double third, double extension) {
+  s.data.loader_order = LoaderOrder::aligned;
+  s.data.bos_id = {.count = 50256};
+  s.data.tokenizer_path = "";
+
+  auto& model = s.model;
+  model.vocab_size = 50304;  // GPT-2's 50,257, padded
+  model.model_dim = 768;
+  model.num_heads = model.num_kv_heads = 6;
+  model.mlp_mult = 4;
+  model.mlp_negative_slope = 0;
+  model.tie_embeddings = false;
+  model.rope_base = 1024;
+  model.rope_dims = 0;
+  model.rope_yarn = RopeYarn::off;
+  model.qk_gain_init = 0;
+  model.xsa_last_n = 0;
+  model.ln_scale = model.ve_enabled = false;
+  model.layer_scales = false;
+  model.resid_mix = ResidMix::scalar;
+  model.gates.smear = SmearKind::gated;
+  model.windows = {
+      .window_block = 128,
+      .short_window = CountSchedule({{1, 0}, {3, second}, {5, third}, {6, extension}}),
+      .long_window = CountSchedule({{3, 0}, {7, second}, {11, third}, {13, extension}}),
+      .final_long_window = 20,
+      .window_yarn = true,
+      .attention_scale = 0.1};
+
+  auto& run = s.run;
+  run.warmup_steps = 0;
+  run.max_wallclock_seconds = 0;
+  run.val_tokens = 10485760;
+  run.val_batch_size = 2097152;
+  run.eval_seq_len = 262144;
+  run.eval_stride = 0;
+  run.val_loss_every = 250;
+  run.train_log_every = 1;
+
+  auto& optim = s.optim;
+  optim.embed_lr = 0.6;
+  optim.head_lr = 0.008;
+  optim.scalar_lr = 0.04;
+  optim.muon_wd = 1.2;
+  optim.muon_coefficients = MuonCoefficients::polar_express;
+  optim.muon_momentum = 0.95;
+  optim.muon_momentum_warmup_start = 0.85;
+  optim.muon_momentum_warmup_steps = 300;
+  optim.muon_momentum_cooldown_steps = 50;
+  optim.normuon = optim.cautious_wd = true;
+  optim.adam_every = 2;
+  optim.grad_clip_norm = 0;
+
+  s.averaging.ema_enabled = s.averaging.swa_enabled = false;
+  s.averaging.late_qat_threshold = 0;
+  s.averaging.control_tensor_name_patterns = {};  // each parameter has an optimizer of its own
+  s.runtime.artifact = Artifact::none;
+}
+
 void require_own_layers(const Settings& settings, void (*set_defaults)(Settings&),
                         const std::vector<std::string>& free) {
   const auto& config = settings.model;

@@ -1,11 +1,16 @@
 #pragma once
-// Checks of recipes whose layers differ from each other, so that their number is fixed.
+// Recipes of the speedrun's records from 43 on, whose layers differ from each other, so that their
+// number is fixed: common defaults and checks.
 #include <string>
 #include <vector>
 
 #include "config/settings.h"
 
 namespace tg {
+
+// Sets the settings that the scripts of these records have in common. Their windows change at step
+// `second`, at step `third`, and with the extension.
+void set_common_defaults(Settings& settings, double second, double third, double extension);
 
 // Throws Error(config) for model settings that such a recipe would ignore: all but `free` must have
 // the values of `set_defaults`. Also for NUM_KV_HEADS other than NUM_HEADS, for heads whose

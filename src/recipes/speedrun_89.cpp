@@ -17,50 +17,26 @@ namespace {
 // Starts of the second and third stage and of the extension.
 constexpr double kSecond = 423, kThird = 847, kExtension = 1270;
 
-void set_model(ModelConfig& model) {
-  model.recipe = RecipeChoice::speedrun_89;
-  model.vocab_size = 50304;  // GPT-2's 50,257, padded
-  model.num_layers = kBlocks;
-  model.model_dim = 768;
-  model.num_heads = model.num_kv_heads = kHeads;
-  model.mlp_mult = 4;
-  model.mlp_negative_slope = 0;
-  model.tie_embeddings = false;
-  model.rope_base = 1024;
-  model.rope_dims = 0;
-  model.rope_yarn = RopeYarn::off;
-  model.qk_gain_init = 0;
-  model.bigram_vocab_size = 377280;
-  model.bigram_dim = 768;
-  model.xsa_last_n = 0;
-  model.ln_scale = model.ve_enabled = false;
-  model.unet_skips = model.layer_scales = false;
-  model.resid_mix = ResidMix::scalar;
-  model.objective.logit_softcap = 11.5;  // 23·σ((z + 5)/7.5) is 11.5 + 11.5·tanh((z + 5)/15)
-  model.objective.logit_softcap_shift = 5;
-  model.objective.logit_softcap_temperature = 15;
-  model.objective.mtp_weights = RampSchedule(
-      {{{{1, 1}, {0.5, 0.5}, {0.25, 0}}, 0}, {{{1, 1}, {0.5, 0}}, kSecond}, {{{1, 1}}, kThird}});
-  model.objective.prefix_weight =
-      RampSchedule({{{{0.25, 0.25}}, 0}, {{{0.25, 0}}, kSecond}, {{{0, 0}}, kThird}});
-  model.gates.smear = SmearKind::gated;
-  model.windows = {
-      .window_block = 128,
-      .short_window = CountSchedule({{1, 0}, {3, kSecond}, {5, kThird}, {6, kExtension}}),
-      .long_window = CountSchedule({{3, 0}, {7, kSecond}, {11, kThird}, {13, kExtension}}),
-      .final_long_window = 20,
-      .window_yarn = true,
-      .attention_scale = 0.1};
-}
-
 }  // namespace
 
 void set_defaults(Settings& s) {
-  s.data.loader_order = LoaderOrder::aligned;
-  s.data.bos_id = {.count = 50256};
+  set_common_defaults(s, kSecond, kThird, kExtension);
   s.data.segment_limit = {.schedule = CountSchedule({{896, 0}, {2048, kSecond}})};
-  s.data.tokenizer_path = "";
-  set_model(s.model);
+
+  auto& model = s.model;
+  model.recipe = RecipeChoice::speedrun_89;
+  model.num_layers = kBlocks;
+  model.bigram_vocab_size = 377280;
+  model.bigram_dim = 768;
+  model.unet_skips = false;
+  auto& objective = model.objective;
+  objective.logit_softcap = 11.5;  // 23·σ((z + 5)/7.5) is 11.5 + 11.5·tanh((z + 5)/15)
+  objective.logit_softcap_shift = 5;
+  objective.logit_softcap_temperature = 15;
+  objective.mtp_weights = RampSchedule(
+      {{{{1, 1}, {0.5, 0.5}, {0.25, 0}}, 0}, {{{1, 1}, {0.5, 0}}, kSecond}, {{{1, 1}}, kThird}});
+  objective.prefix_weight =
+      RampSchedule({{{{0.25, 0.25}}, 0}, {{{0.25, 0}}, kSecond}, {{{0, 0}}, kThird}});
 
   auto& run = s.run;
   run.iterations = 1285;
@@ -69,39 +45,14 @@ void set_defaults(Settings& s) {
   run.warmdown_whole_steps = true;
   run.lr_floor = 0.15;
   run.lr_scale = NumberSchedule({{1, 0}, {1.52, kSecond}, {1.73, kThird}});
-  run.warmup_steps = 0;
-  run.max_wallclock_seconds = 0;
   run.train_batch_tokens = CountSchedule({{131072, 0}, {262144, kSecond}, {393216, kThird}});
-  run.val_tokens = 10485760;
-  run.val_batch_size = 2097152;
-  run.eval_seq_len = 262144;
-  run.eval_stride = 0;
-  run.val_loss_every = 250;
-  run.train_log_every = 1;
 
   auto& optim = s.optim;
-  optim.embed_lr = 0.6;
-  optim.head_lr = 0.008;
-  optim.scalar_lr = 0.04;
   optim.matrix_lr = 0.023;
-  optim.muon_wd = 1.2;
   optim.muon_beta2 = 0.9;
-  optim.muon_coefficients = MuonCoefficients::polar_express;
-  optim.muon_momentum = 0.95;
-  optim.muon_momentum_warmup_start = 0.85;
-  optim.muon_momentum_warmup_steps = 300;
-  optim.muon_momentum_cooldown_steps = 50;
-  optim.normuon = optim.cautious_wd = true;
   optim.adam_eps = 1e-10;
   optim.adam_wd = 0.005;
-  optim.adam_every = 2;
   optim.untie_embeddings_at = 847;
-  optim.grad_clip_norm = 0;
-
-  s.averaging.ema_enabled = s.averaging.swa_enabled = false;
-  s.averaging.late_qat_threshold = 0;
-  s.averaging.control_tensor_name_patterns = {};  // each parameter has an optimizer of its own
-  s.runtime.artifact = Artifact::none;
 }
 
 ModelSpec model(const Settings& settings, void (*own_defaults)(Settings&)) {

@@ -30,7 +30,7 @@ constexpr std::int64_t value_table(std::int64_t block) {
 
 // Outputs of the networks that compute each token's gates (token_gates()): the first from the
 // normed embedding, the second from the input of block 4. A pair is the gate of the embedding and
-// that of the bigram embedding.
+// the gate of the bigram embedding.
 namespace pre {
 inline constexpr std::int64_t kExclusive1 = 0, kExclusive3 = kHeads, kHeadGate3 = 2 * kHeads,
                               kPairs = 3 * kHeads, kCount = kPairs + 2 * 4;  // blocks 0 … 3

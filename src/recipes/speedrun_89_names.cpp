@@ -11,12 +11,13 @@ namespace tg::record_89 {
 
 namespace {
 
-// Index of a block's attention among those of all blocks.
+// Returns the index of a block among the blocks with attention.
 constexpr std::int64_t attention_of(std::int64_t block) {
   return block < kWithoutAttention ? block : block - 1;
 }
 
-// Of the script's vector `scalars`, which may be padded to a multiple of the number of ranks.
+// Elements of the script's vector `scalars`, which may be padded to a multiple of the number of
+// ranks.
 constexpr std::int64_t kSmear = 2 * kBlocks, kSkip = kSmear + 1, kScalars = kSkip + 1;
 
 using Shape = std::vector<std::int64_t>;

@@ -35,7 +35,7 @@ class ByteLevelBpe final : public TokenizerModel {
   std::string decode_continued(std::span<const TokenId> ids) const override { return decode(ids); }
   bool splittable() const override { return splittable_; }
 
-  // Returns whether words are those of GPT-2's pattern.
+  // Returns whether GPT-2's pattern alone splits text into words.
   bool has_gpt2_words() const { return pre_tokenizer_.is_gpt2(); }
   // Returns the single bytes and the pieces that merges make of their bytes, each with the lowest
   // rank of its merges.

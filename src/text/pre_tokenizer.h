@@ -26,7 +26,7 @@ class PreTokenizer {
   // the whole and its parts have equal words: tried on random texts, since the words of a pattern
   // do not follow from its form.
   bool may_cut_before_spaces() const;
-  // Returns whether the words are those of kGpt2Pattern alone.
+  // Returns whether kGpt2Pattern alone splits text into words.
   bool is_gpt2() const;
 
  private:
