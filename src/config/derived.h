@@ -30,8 +30,8 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
 // in the documents and aligned orders.
 std::int64_t longest_training_row(const Settings& settings, int world_size);
 
-// Returns SEGMENT_LIMIT, or TRAIN_SEQ_LEN for auto; 0: no limit. segment_limit(): that of the run's
-// end, which evaluations and samples have too.
+// Returns SEGMENT_LIMIT, or TRAIN_SEQ_LEN for auto; 0: no limit. segment_limit(): the limit at the
+// run's end, which evaluations and samples have too.
 CountSchedule segment_limits(const Settings& settings);
 std::int64_t segment_limit(const Settings& settings);
 

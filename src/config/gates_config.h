@@ -9,6 +9,15 @@
 
 namespace tg {
 
+namespace role {
+// A setting of the layers of the speedrun's records 89 and 91.
+inline constexpr Role of_speedrun_2026 =
+    fixed_if(mode::is_speedrun_of_2026)
+        .of_recipe(RecipeChoice::speedrun_89)
+        .ineffective_if(mode::is_not_speedrun_of_2026,
+                        "has no effect without RECIPE=speedrun_89 or speedrun_91");
+}  // namespace role
+
 struct GatesConfig {
   SmearKind smear = SmearKind::channels;
   bool skip_gates_enabled = false;
@@ -50,14 +59,9 @@ struct GatesConfig {
     line("gate_window", s.gate_window, within(1, most_channels),
          role::fixed_if(mode::has_gate_window),
          "first channels that SMEAR=gated, HEAD_GATE=sparse and HEAD_GATE=output read");
-    const auto of_speedrun_2026 =
-        role::fixed_if(mode::is_speedrun_of_2026)
-            .of_recipe(RecipeChoice::speedrun_89)
-            .ineffective_if(mode::is_not_speedrun_of_2026,
-                            "has no effect without RECIPE=speedrun_89 or speedrun_91");
-    line("mudd_dim", s.mudd_dim, within(1, most_channels), of_speedrun_2026,
+    line("mudd_dim", s.mudd_dim, within(1, most_channels), role::of_speedrun_2026,
          "hidden channels of the networks that compute each token's gates and mixes");
-    line("dc_window", s.dc_window, within(1, most_tokens_in_row), of_speedrun_2026,
+    line("dc_window", s.dc_window, within(1, most_tokens_in_row), role::of_speedrun_2026,
          "keys of the last layer's dynamically composable attention, the query's own included");
   }
 };

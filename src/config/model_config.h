@@ -62,12 +62,7 @@ struct ModelConfig {
          "query heads of a block");
     line("num_kv_heads", s.num_kv_heads, within(1, most_parts), role::fixed,
          "key and value heads; divides NUM_HEADS");
-    const auto of_speedrun_2026 =
-        role::fixed_if(mode::is_speedrun_of_2026)
-            .of_recipe(RecipeChoice::speedrun_89)
-            .ineffective_if(mode::is_not_speedrun_of_2026,
-                            "has no effect without RECIPE=speedrun_89 or speedrun_91");
-    line("qk_head_dim", s.qk_head_dim, within(0, most_channels), of_speedrun_2026,
+    line("qk_head_dim", s.qk_head_dim, within(0, most_channels), role::of_speedrun_2026,
          "channels of a query or key head; 0: those of a value head, MODEL_DIM / NUM_HEADS");
     line("model_dim", s.model_dim, within(1, most_channels), role::fixed.common(),
          "channels; a multiple of NUM_HEADS");
@@ -104,7 +99,7 @@ struct ModelConfig {
                         "64, and so no gradient ever reaches them; use 64 or more for both, "
                         "BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"),
          "channels of the bigram embedding");
-    line("bigram_sign_rows", s.bigram_sign_rows, within(1, 1 << 30), of_speedrun_2026,
+    line("bigram_sign_rows", s.bigram_sign_rows, within(1, 1 << 30), role::of_speedrun_2026,
          "rows of the table of signs that multiply the bigram embedding");
     line("xsa_last_n", s.xsa_last_n, within(0, most_parts), role::fixed,
          "last blocks with exclusive self-attention (XSA): output without its component along the "
