@@ -133,6 +133,17 @@ at::Tensor Layers::embedding(ParameterId table, const at::Tensor& ids,
       .to(numerics_.compute);
 }
 
+at::Tensor Layers::embedding_of(ParameterId tables, std::int64_t k, std::int64_t count,
+                                const at::Tensor& ids, std::shared_ptr<IdOrder> order) const {
+  const auto rows = table_[tables].size(0) / count;
+  const auto part = [&](const at::Tensor& all) {
+    return all.defined() ? all.narrow(0, k * rows, rows) : all;
+  };
+  return embedding_lookup(part(table_[tables]), ids, part(weights_.table_gradient(tables)),
+                          std::move(order))
+      .to(numerics_.compute);
+}
+
 at::Tensor Layers::as_values(const at::Tensor& x_btd) const {
   const auto& shape = plan_.shape;
   return pad_heads(x_btd.narrow(-1, 0, shape.kv_heads * shape.head_dim), -1, shape.kv_heads,

@@ -94,6 +94,9 @@ class Layers {
   // ids; null: its own.
   at::Tensor embedding(ParameterId table, const at::Tensor& ids,
                        std::shared_ptr<IdOrder> order = {}) const;
+  // The same in table `k` of `count` of equal size that one parameter holds.
+  at::Tensor embedding_of(ParameterId tables, std::int64_t k, std::int64_t count,
+                          const at::Tensor& ids, std::shared_ptr<IdOrder> order) const;
   // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
   // if the table is none.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt,

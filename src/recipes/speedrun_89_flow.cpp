@@ -9,13 +9,13 @@ namespace tg::record_89 {
 
 namespace {
 
-// Number i of each token, [B, T, 1].
-at::Tensor column(const at::Tensor& numbers, std::int64_t i) {
-  return numbers.narrow(-1, i, 1);
-}
 // Numbers of the heads, [B, T, heads].
-at::Tensor heads_at(const at::Tensor& numbers, std::int64_t first) {
-  return numbers.narrow(-1, first, kHeads);
+at::Tensor heads_at(const SharedTensor& numbers, std::int64_t first) {
+  return numbers.tensor.narrow(-1, first, kHeads);
+}
+// A shared tensor as a term.
+MixTerm term(const SharedTensor& x, const MixWeight& weight = {}) {
+  return {.tensor = x.tensor, .weight = weight, .shared = x.gradient};
 }
 
 class ForwardPass {
@@ -26,51 +26,52 @@ class ForwardPass {
       : parameters_(parameters),
         layers_(layers),
         inputs_(inputs),
-        x0_(x0_btd),
-        bigrams_(bigram_embedding(ids_bt)),
+        x0_(shared(x0_btd)),
+        bigrams_(shared(bigram_embedding(ids_bt))),
         values_(value_embeddings(ids_bt)),
-        pre_(gates(0, x0_btd, pre::kCount)) {}
+        resid_(layers[parameters.resid].flatten().unbind()),
+        branch_(layers[parameters.branch].flatten().unbind()),
+        pre_(gates(0, x0_, pre::kCount)) {}
 
   NormedInput run(const std::vector<LayerCall>& calls) {
-    MixTerms x = {{.tensor = x0_}, {.tensor = bigrams_, .weight = column(pre_, pre::kPairs + 1)}};
+    MixTerms x = {term(x0_), term(bigrams_, {pre_, pre::kPairs + 1})};
     for (const auto& call : calls) {
-      const Layer layer(layers_, call, inputs_, x0_);
+      const Layer layer(layers_, call, inputs_, x0_.tensor);
       if (call.block == kWithoutAttention)
         x = without_attention(layer, x);
       else
         x = call.block == kLast ? last(layer, x) : block(layer, x);
     }
-    return final_norm(residual_sum(x));
+    return final_norm(shared(residual_sum(x)));
   }
 
  private:
   MixTerms block(const Layer& layer, const MixTerms& x) {
     const auto i = layer.call().block;
     const auto entry = layer.norm_for_attention(x);
-    if (i == 0) c0_ = entry.x;
+    const bool is_read_later = i == 0 || i == 4 || i == 8;
+    const auto in = is_read_later ? shared(entry.x) : SharedTensor{entry.x};
+    if (i == 0) c0_ = in;
     if (i == 4) {
-      c3_ = entry.x;
+      c3_ = in;
       post_ = gates(1, c3_, post::kCount);
     }
     if (i == 8) {
-      c7_ = entry.x;
+      c7_ = in;
       c7_norm_ = entry.y;
     }
     const auto& n = i < 8 ? entry.y : c7_norm_;
     const auto attended = layer.attention(n, gated_values(i, n), /*first_v=*/{}, head_weights(i));
     auto branch = layer.project(attended);
-    branch.weight = lambda(parameters_.branch, i, 0);
-    const auto [x0_gate, bigram_gate] = pair(i);
-    MixTerms terms = {{.tensor = entry.x, .weight = lambda(parameters_.resid, i, 0)},
-                      branch,
-                      {.tensor = x0_, .weight = x0_gate}};
-    if (i > 0) terms.push_back({.tensor = bigrams_, .weight = bigram_gate});
+    branch.weight = branch_[index(i, 0)];
+    MixTerms terms = {term(in, resid_[index(i, 0)]), branch, term(x0_, pair(i, 0))};
+    if (i > 0) terms.push_back(term(bigrams_, pair(i, 1)));
     return mlp(layer, terms);
   }
 
   MixTerms without_attention(const Layer& layer, MixTerms x) {
-    const auto weight = layers_[parameters_.skip].sigmoid().to(post_.scalar_type());
-    x.push_back({.tensor = c3_, .weight = weight * column(post_, post::kSkip)});
+    const auto weight = layers_[parameters_.skip].sigmoid().to(post_.tensor.scalar_type());
+    x.push_back(term(c3_, weight * post_.tensor.narrow(-1, post::kSkip, 1)));
     return mlp(layer, x);
   }
 
@@ -79,44 +80,46 @@ class ForwardPass {
     const auto i = layer.call().block;
     const auto middle = layer.norm_for_mlp(terms);
     auto branch = layer.mlp(middle.y);
-    branch.weight = lambda(parameters_.branch, i, 1);
-    return {{.tensor = middle.x, .weight = lambda(parameters_.resid, i, 1)}, branch};
+    branch.weight = branch_[index(i, 1)];
+    return {{.tensor = middle.x, .weight = resid_[index(i, 1)]}, branch};
   }
 
+  // With x' = (1 + m5)·x + m3·c0 + m4·c7, the sum before the MLP is m8·x' + m9·attention + m10·c0 +
+  // m11·β.
   MixTerms last(const Layer& layer, const MixTerms& terms) {
-    c9_ = residual_sum(terms);
+    c9_ = shared(residual_sum(terms));
     const auto mixes = this->mixes(0, c9_, kLastMixes);
-    const auto m = [&](std::int64_t i) { return column(mixes, i); };
+    const auto m = [&](std::int64_t i) { return mixes.tensor.narrow(-1, i, 1); };
     const auto half = [&](std::int64_t i) { return m(i).expand({-1, -1, kHeads / 2}); };
     const auto values =
-        residual_sum({{.tensor = by_head(values_[4], at::cat({half(6), half(7)}, -1))},
-                      {.tensor = c0_, .weight = m(0)},
-                      {.tensor = c7_, .weight = m(1)},
-                      {.tensor = c9_, .weight = m(2)}});
-    const auto x = residual_sum({{.tensor = c9_, .weight = 1 + m(5)},
-                                 {.tensor = c0_, .weight = m(3)},
-                                 {.tensor = c7_, .weight = m(4)}});
+        residual_sum({{.tensor = by_head(values_[4].tensor, at::cat({half(6), half(7)}, -1))},
+                      term(c0_, {mixes, 0}),
+                      term(c7_, {mixes, 1}),
+                      term(c9_, {mixes, 2})});
     const auto attended =
         layer.attention(c7_norm_, layers_.as_values(values), /*first_v=*/{}, head_weights(kLast));
     auto branch = layer.project(attended);
-    branch.weight = m(9);
-    const auto middle = layer.norm_for_mlp({{.tensor = x, .weight = m(8)},
-                                            branch,
-                                            {.tensor = c0_, .weight = m(10)},
-                                            {.tensor = bigrams_, .weight = m(11)}});
+    branch.weight = {mixes, 9};
+    const auto middle = layer.norm_for_mlp({term(c9_, m(8) * (1 + m(5))), branch,
+                                            term(c0_, at::addcmul(m(10), m(8), m(3))),
+                                            term(c7_, m(8) * m(4)), term(bigrams_, {mixes, 11})});
     auto up = layer.mlp(middle.y);
-    up.weight = m(13);
-    return {{.tensor = middle.x, .weight = m(12)}, up};
+    up.weight = {mixes, 13};
+    return {{.tensor = middle.x, .weight = {mixes, 12}}, up};
   }
 
-  NormedInput final_norm(const at::Tensor& x) const {
+  NormedInput final_norm(const SharedTensor& x) const {
     const auto mixes = this->mixes(1, x, kFinalMixes);
-    MixTerms terms = {{.tensor = x}};
+    MixTerms terms = {term(x)};
     for (const auto& state : {c0_, c7_, c9_, values_[0], c3_})
-      terms.push_back({.tensor = state, .weight = column(mixes, std::ssize(terms) - 1)});
-    auto sum = residual_sum(terms);
-    if (inputs_.only) sum = sum.narrow(1, inputs_.only->from, inputs_.only->count()).contiguous();
-    return residual_norm({{.tensor = sum}}, layers_.head_norm(inputs_)).y;
+      terms.push_back(term(state, {mixes, std::ssize(terms) - 1}));
+    const auto norm = layers_.head_norm(inputs_);
+    if (!inputs_.only) return residual_norm(terms, norm).y;
+    const auto sum = residual_sum(terms);
+    return residual_norm(
+               {{.tensor = sum.narrow(1, inputs_.only->from, inputs_.only->count()).contiguous()}},
+               norm)
+        .y;
   }
 
   // β: rows of the bigram table, times their signs.
@@ -125,28 +128,29 @@ class ForwardPass {
     const auto signs = layers_[parameters_.signs];
     const auto sign_rows = signs.index({bigram_sign_rows(ids_bt, signs.size(0))});
     return layers_.widened(layers_.embedding(parameters_.bigrams, rows) *
-                           sign_rows.to(x0_.scalar_type()));
+                           sign_rows.to(x0_.tensor.scalar_type()));
   }
 
   // Rows of each value table, [B, T, D].
-  std::array<at::Tensor, kValueTables> value_embeddings(const at::Tensor& ids_bt) const {
-    const auto vocab = layers_.plan().shape.vocab;
-    const auto offsets = vocab * at::arange(kValueTables, ids_bt.options()).view({-1, 1, 1});
-    const auto rows = layers_.embedding(parameters_.value_tables, ids_bt + offsets);
-    std::array<at::Tensor, kValueTables> values;
-    for (std::size_t k = 0; k < values.size(); ++k)
-      values[k] = layers_.widened(rows[static_cast<std::int64_t>(k)]);
+  std::array<SharedTensor, kValueTables> value_embeddings(const at::Tensor& ids_bt) const {
+    std::array<SharedTensor, kValueTables> values;
+    for (std::int64_t k = 0; k < kValueTables; ++k) {
+      const auto rows =
+          layers_.embedding_of(parameters_.value_tables, k, kValueTables, ids_bt, inputs_.id_order);
+      values[static_cast<std::size_t>(k)] = shared(layers_.widened(rows));
+    }
     return values;
   }
 
-  at::Tensor gates(std::int64_t network, const at::Tensor& x, std::int64_t count) const {
+  SharedTensor gates(std::int64_t network, const SharedTensor& x, std::int64_t count) const {
     const auto& p = parameters_;
-    return token_gates(x, network_of(p.gate_w1, p.gate_w2, p.gate_b2, network, count),
-                       layers_[p.gate_scale]);
+    return shared(token_gates(x.tensor, network_of(p.gate_w1, p.gate_w2, p.gate_b2, network, count),
+                              layers_[p.gate_scale]));
   }
-  at::Tensor mixes(std::int64_t network, const at::Tensor& x, std::int64_t count) const {
+  SharedTensor mixes(std::int64_t network, const SharedTensor& x, std::int64_t count) const {
     const auto& p = parameters_;
-    return token_gates(x, network_of(p.mudd_w1, p.mudd_w2, p.mudd_b2, network, count), 0.1);
+    return shared(
+        token_gates(x.tensor, network_of(p.mudd_w1, p.mudd_w2, p.mudd_b2, network, count), 0.1));
   }
   // The first `count` outputs of a network.
   TokenGateWeights network_of(ParameterId w1, ParameterId w2, ParameterId b2, std::int64_t network,
@@ -155,17 +159,16 @@ class ForwardPass {
             layers_[b2][network].narrow(0, 0, count)};
   }
 
-  // λ of a block: of its attention, or with `part` 1 of its MLP.
-  at::Tensor lambda(ParameterId parameter, std::int64_t block, std::int64_t part) const {
-    return layers_[parameter][block][part];
+  // Of a λ of a block: of its attention, or with `part` 1 of its MLP.
+  static std::size_t index(std::int64_t block, std::size_t part) {
+    return 2 * static_cast<std::size_t>(block) + part;
   }
 
-  // Gates of the embedding and of the bigram embedding.
-  std::array<at::Tensor, 2> pair(std::int64_t block) const {
+  // Gate of the embedding, or with `part` 1 of the bigram embedding.
+  MixWeight pair(std::int64_t block, std::int64_t part) const {
     const auto of_later = block - (block > kWithoutAttention ? 5 : 4);
-    const auto& numbers = block < 4 ? pre_ : post_;
-    const auto at = block < 4 ? pre::kPairs + 2 * block : post::kPairs + 2 * of_later;
-    return {column(numbers, at), column(numbers, at + 1)};
+    if (block < 4) return {pre_, pre::kPairs + 2 * block + part};
+    return {post_, post::kPairs + 2 * of_later + part};
   }
 
   TokenHeadWeights head_weights(std::int64_t block) const {
@@ -199,7 +202,7 @@ class ForwardPass {
   at::Tensor gated_values(std::int64_t block, const NormedInput& n) const {
     const auto table = value_table(block);
     if (table < 0) return {};
-    const auto& v = values_[static_cast<std::size_t>(table)];
+    const auto& v = values_[static_cast<std::size_t>(table)].tensor;
     const auto inputs = at::cat({n.rows().narrow(-1, 0, 6), v.narrow(-1, 0, 6)}, -1);
     const auto weight = layers_[parameters_.value_gates][table].to(v.scalar_type());
     return layers_.as_values(by_head(v, 2 * at::linear(inputs, weight).sigmoid()));
@@ -208,12 +211,13 @@ class ForwardPass {
   const FlowParameters& parameters_;
   const Layers& layers_;
   const PassInputs& inputs_;
-  const at::Tensor x0_;
-  const at::Tensor bigrams_;  // β
-  const std::array<at::Tensor, kValueTables> values_;
-  const at::Tensor pre_;          // gates from x0
-  at::Tensor post_;               // gates from c3
-  at::Tensor c0_, c3_, c7_, c9_;  // x before block 0, after 3, 7 and 9
+  const SharedTensor x0_;
+  const SharedTensor bigrams_;  // β
+  const std::array<SharedTensor, kValueTables> values_;
+  const std::vector<at::Tensor> resid_, branch_;  // λ of each block: of attention, of the MLP
+  const SharedTensor pre_;                        // gates from x0
+  SharedTensor post_;                             // gates from c3
+  SharedTensor c0_, c3_, c7_, c9_;                // x before block 0, after 3, 7 and 9
   NormedInput c7_norm_;
 };
 

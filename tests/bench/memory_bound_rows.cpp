@@ -135,6 +135,16 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   if (record) lane_rows(timer, r, make, x);
   timer.row("residual_norm inside a block", bytes(4 * x, 4 * x),
             {features(r.dim), features(r.dim), none, none, none, none}, residual);
+  timer.row("residual_norm of four weighted terms", bytes(6 * x, 11 * x),
+            {features(r.dim), features(r.dim), features(r.dim), features(r.dim), make.fp32({}),
+             make.fp32({}), features(1), features(1)},
+            [](const auto& in) {
+              MixTerms terms;
+              for (std::size_t i = 0; i < 4; ++i)
+                terms.push_back({.tensor = in[i], .weight = in[i + 4]});
+              const auto out = residual_norm(terms);
+              return Tensors{out.x, out.y.rows()};
+            });
   timer.row("qk_norm_rope",
             blend ? bytes(2 * qk + 3 * v, 3 * qk + 5 * v) : bytes(2 * qk, 3 * qk + 2 * v),
             {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/norm/mix_norm.h"
 #include "ops/norm/norm_outputs.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
@@ -253,6 +254,7 @@ Kernel choose_residual_norm(const at::Tensor& x) {
 }
 
 at::Tensor residual_sum(const MixTerms& terms) {
+  if (mix_norm_supports(terms)) return mix_sum(terms);
   at::Tensor sum;
   for (const auto& term : terms) sum = add_term(sum, term);
   return sum;
@@ -264,7 +266,9 @@ ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::
   if (!first.defined() || choose_residual_norm(first) != Kernel::cuda)
     return reference(terms, norm, keep);
   const auto in = match_kernel_terms(terms);
-  if (!in || !supported(in->in)) return reference(terms, norm, keep);
+  if (!in || !supported(in->in))
+    return keep == 0 && mix_norm_supports(terms) ? mix_norm(terms, norm)
+                                                 : reference(terms, norm, keep);
   const bool has_branch = in->in[kBranch].defined();
   if (keep > 0 && keep != (has_branch ? 2 : 1)) return reference(terms, norm, keep);
   return fused(*in, has_branch ? terms[kBranch].gradient_scaling : Fp8Scaling(), norm, keep > 0);

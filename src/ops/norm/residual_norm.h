@@ -8,17 +8,28 @@
 
 #include "ops/fused.h"
 #include "ops/gemm/normed_input.h"
+#include "ops/shared_gradient.h"
 
 namespace tg {
 
-// Coefficients of a term: a tensor that autograd differentiates or, with `gradient`, a constant
-// whose gradient accumulates there, as in Weight.
+// A column of a shared tensor [..., columns].
+struct SharedColumn {
+  GradientSumPtr gradient{};
+  std::int64_t column = 0;
+};
+
+// Coefficients of a term: a tensor that autograd differentiates, also as a column of a shared
+// tensor, or, with `gradient`, a constant whose gradient accumulates there, as in Weight.
 struct MixWeight {
   at::Tensor value{}, gradient{};
+  SharedColumn shared{};
 
   MixWeight() = default;
   MixWeight(at::Tensor tensor, at::Tensor sums = {})  // NOLINT(google-explicit-constructor)
       : value(std::move(tensor)), gradient(std::move(sums)) {}
+  // Column `i` of x.
+  MixWeight(const SharedTensor& x, std::int64_t i)
+      : value(x.tensor.narrow(-1, i, 1)), shared{x.gradient, i} {}
   bool defined() const { return value.defined(); }
   // Returns a tensor that autograd differentiates, for operations that do not handle `gradient`.
   at::Tensor differentiable() const;
@@ -30,6 +41,7 @@ struct MixTerm {
   at::Tensor tensor{};            // [..., D]
   MixWeight weight{}, blend{};    // [], [D] or [..., 1]; [2] or [2, D]
   Fp8Scaling gradient_scaling{};  // of the FP8 GEMM whose output `tensor` is, if any
+  GradientSumPtr shared{};        // of a SharedTensor
 
   bool is_plain() const { return !weight.defined() && !blend.defined(); }
 };
@@ -68,7 +80,7 @@ struct ResidualNorm {
 // skip] [blend of the sum and x0; required with blend [2, D] of the skip], `keep` only after the
 // plain terms, D a multiple of 8 up to 2048, and fp32 parameters. They round once per output and
 // quantize the branch's gradient for its FP8 GEMM (empty_fp8_like()); the norm is computed from the
-// rounded x'.
+// rounded x'. Those of mix_norm.h support other terms without blend.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
 
