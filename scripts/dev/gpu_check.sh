@@ -12,8 +12,8 @@
 #   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, the second half
 #                    with depth recurrence
 #   last_record_dtypes  last_record in fp32 and in bf16, compared over 20 steps of 98,304 tokens
-#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and the cases of the last
-#                    record in LASTRECORD_DIR
+#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last record
+#                    in LASTRECORD_DIR and of records 43, 89 and 91 in SPEEDRUN_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
@@ -128,11 +128,17 @@ run_parity() {
     limited 60 env DEVICE=cuda "$python" "$PARITY_DIR/compare.py" build/train_gpt "$name"
     row parity "$status, $(grep "^$name:" "$work/output")"
   done
-  [[ -f ${LASTRECORD_DIR-}/compare.py ]] || return 0
-  for name in "lastrec_train --training" "lastrec_gates_a --training" lastrec_quantised lastrec_ttt; do
-    # shellcheck disable=SC2086
-    limited 120 env DEVICE=cuda "$python" "$LASTRECORD_DIR/compare.py" build/train_gpt $name
-    row parity "$status, $(grep "^${name%% *}:" "$work/output")"
+  if [[ -f ${LASTRECORD_DIR-}/compare.py ]]; then
+    for name in "lastrec_train --training" "lastrec_gates_a --training" lastrec_quantised lastrec_ttt; do
+      # shellcheck disable=SC2086
+      limited 120 env DEVICE=cuda "$python" "$LASTRECORD_DIR/compare.py" build/train_gpt $name
+      row parity "$status, $(grep "^${name%% *}:" "$work/output")"
+    done
+  fi
+  [[ -f ${SPEEDRUN_DIR-}/compare.py ]] || return 0
+  for name in r43_train head_train r91_train; do
+    limited 60 env DEVICE=cuda "$python" "$SPEEDRUN_DIR/compare.py" build/train_gpt "$name"
+    row parity "$status, $(grep "^$name:" "$work/output")"
   done
 }
 

@@ -1,57 +1,13 @@
 #include "model/init.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
-#include <cmath>
 
+#include "model/generator.h"
 #include "model/tied_rows.h"
 
 namespace tg {
 
 namespace {
-
-// Draws on the CPU, as Python does before it moves the model.
-class Generator {
- public:
-  explicit Generator(std::int64_t seed)
-      : generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))) {}
-
-  // Each result is valid until the next draw.
-  // In another dtype than fp32, other numbers than a rounded fp32 draw.
-  at::Tensor normal(at::IntArrayRef shape, double std = 1.0, at::ScalarType dtype = at::kFloat) {
-    const auto drawn = dtype == at::kFloat ? buffer(shape) : at::empty(shape, dtype);
-    return drawn.normal_(0.0, std, generator_);
-  }
-  // torch.nn.Linear's default for `shape` of a layer with this many inputs: Kaiming uniform with
-  // a = √5, that is ±1/√inputs.
-  at::Tensor linear(at::IntArrayRef shape, std::int64_t inputs) {
-    return uniform(shape, 1.0 / std::sqrt(static_cast<double>(inputs)));
-  }
-  at::Tensor uniform(at::IntArrayRef shape, double bound) {
-    return buffer(shape).uniform_(-bound, bound, generator_);
-  }
-  // torch.nn.init.orthogonal_: QR of a normal draw, taken the taller way, with R's diagonal
-  // positive.
-  at::Tensor orthogonal(std::int64_t rows, std::int64_t columns) {
-    auto draw = normal({rows, columns});
-    if (rows < columns) draw = draw.t();
-    auto [q, r] = at::linalg_qr(draw);
-    q = q * r.diagonal().sign();
-    return rows < columns ? q.t() : q;
-  }
-
- private:
-  // One buffer for all draws: memory that a process touches first costs page faults.
-  at::Tensor buffer(at::IntArrayRef shape) {
-    const auto count = c10::multiply_integers(shape);
-    if (!drawn_.defined() || drawn_.numel() < count) drawn_ = at::empty({count}, at::kFloat);
-    return drawn_.narrow(0, 0, count).view(shape);
-  }
-
-  at::Generator generator_;
-  at::Tensor drawn_;
-};
 
 // Sets all parameters to constants; make() overwrites the random ones.
 void set_constants(const ParameterTable& table) {
@@ -112,11 +68,12 @@ void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& value = part.value;
   const auto shape = value.sizes();
   switch (draw.as) {
-    case Draw::As::embedding: {
-      const auto drawn = generator.normal(shape);
-      if (dist == InitDist::torch_default) value.copy_(drawn);
+    case Draw::As::embedding:
+      if (dist == InitDist::torch_default)
+        value.copy_(generator.normal(shape));
+      else
+        generator.skip_normal(shape);
       break;
-    }
     case Draw::As::linear: {
       const auto inputs = draw.weight ? table[draw.weight].size(-1) : shape.back();
       const auto drawn = generator.linear(shape, inputs);
