@@ -2,7 +2,7 @@
 
 Translates kernel files to C++ for tests/emulation/device.h: writes SRC's .cu and .cuh files to OUT under the same names,
 with .cpp appended for .cu. Replaces CUDA constructs: launches, dynamic shared memory and PTX instructions. Skips the
-Hopper GEMM and the PTX wrappers (HOPPER_GEMM), which have replacements in this folder.
+Hopper GEMM and the PTX wrappers (REPLACED), which have replacements in this folder.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ PTX = {
 }
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+) (\w+)\[\];")
 LAUNCH = "<<<"
-HOPPER_GEMM = ("gemm.cuh", "gemm_launch.cuh", "ptx.cuh")
+REPLACED = ("gemm.cuh", "gemm_launch.cuh", "mma.cuh", "ptx.cuh")
 
 
 def arguments(text):
@@ -68,7 +68,7 @@ def translated(text):
 def main(source, out):
     for path in sorted([*source.rglob("*.cu"), *source.rglob("*.cuh")]):
         name = path.relative_to(source)
-        if name.name in HOPPER_GEMM:
+        if name.name in REPLACED:
             continue
         target = out / (f"{name}.cpp" if path.suffix == ".cu" else name)
         target.parent.mkdir(parents=True, exist_ok=True)

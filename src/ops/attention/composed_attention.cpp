@@ -1,12 +1,19 @@
 #include "ops/attention/composed_attention.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "ops/attention/kernels/composed_attention_kernel.h"
+#include "ops/attention/kernels/head_vectors.h"
+
 namespace tg {
 
 namespace {
+
+constexpr std::int64_t kMaxRows = 65535;  // of a grid
 
 // Queries in blocks of equal size, each with all keys that its queries see.
 class Blocks {
@@ -59,10 +66,9 @@ at::Tensor normalized(const at::Tensor& w) {
   return w * (w.square().mean(-1, /*keepdim=*/true) + 1e-6).rsqrt();
 }
 
-}  // namespace
-
-at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
-                              const at::Tensor& v_bthd, const HeadComposition& composition) {
+// By the ATen operations of the formula.
+at::Tensor reference(const at::Tensor& q_bshd, const at::Tensor& k_bthd, const at::Tensor& v_bthd,
+                     const HeadComposition& composition) {
   const auto& [pre, post, scale, window, documents] = composition;
   const auto dtype = q_bshd.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Blocks blocks(q_bshd.size(1), k_bthd.size(1), window);
@@ -76,6 +82,98 @@ at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd
   const auto v = blocks.of_keys(v_bthd).flatten(2, 3).transpose(2, 3);
   const auto y = blocks.whole(at::matmul(composed, v)).unflatten(-1, {v_bthd.size(2), -1});
   return y * post.to(y.scalar_type()).unsqueeze(-1);
+}
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+cuda::ComposedShape shape_of(const at::Tensor& q, std::int64_t window, double scale) {
+  return {.batch = static_cast<int>(q.size(0)),
+          .seq_len = static_cast<int>(q.size(1)),
+          .heads = static_cast<int>(q.size(2)),
+          .head_dim = static_cast<int>(q.size(3)),
+          .window = static_cast<int>(window),
+          .scale = static_cast<float>(scale)};
+}
+
+// Returns [B, T] int32: the first key that a query sees, from visible_until().
+at::Tensor visible_from(const at::Tensor& until) {
+  const auto queries = at::arange(until.size(1), until.options()).expand_as(until).contiguous();
+  return at::searchsorted(until, queries, /*out_int32=*/true, /*right=*/true);
+}
+
+// pre (normalised) and post are [B, heads, T] fp32, contiguous; until is visible_until()'s.
+struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, const at::Tensor& pre, const at::Tensor& post,
+                            const at::Tensor& until, std::int64_t window, double scale) {
+    const auto from = visible_from(until);
+    const auto logsumexp = at::empty(pre.sizes(), pre.options());
+    auto y = at::empty(q.sizes(), q.options());
+    cuda::composed_attention_forward(shape_of(q, window, scale),
+                                     inputs({q, k, v, pre, post, from, until}), mutable_data(y),
+                                     mutable_fp32_data(logsumexp), dtype_of(q), current_stream(q));
+    context->save_for_backward({q, k, v, pre, post, from, until, logsumexp});
+    context->saved_data["window"] = window;
+    context->saved_data["scale"] = scale;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &q = saved[0], &k = saved[1], &v = saved[2], &pre = saved[3], &post = saved[4];
+    const auto d_y = readable_heads(upstream[0]);
+    const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
+    const auto dq = like(q), dk = like(k), dv = like(v), d_pre = like(pre), d_post = like(post);
+    cuda::composed_attention_backward(
+        shape_of(q, context->saved_data["window"].toInt(), context->saved_data["scale"].toDouble()),
+        inputs(saved), head_vectors(d_y), const_fp32_data(saved[7]),
+        {.q = mutable_data(dq),
+         .k = mutable_data(dk),
+         .v = mutable_data(dv),
+         .pre = mutable_fp32_data(d_pre),
+         .post = mutable_fp32_data(d_post)},
+        dtype_of(q), current_stream(q));
+    const at::Tensor none;
+    return {dq, dk, dv, d_pre, d_post, none, none, none};
+  }
+
+ private:
+  // `saved`: q, k, v, pre, post, visible_from() and visible_until().
+  static cuda::ComposedInputs inputs(const variable_list& saved) {
+    return {.q = head_vectors(saved[0]),
+            .k = head_vectors(saved[1]),
+            .v = head_vectors(saved[2]),
+            .pre = const_fp32_data(saved[3]),
+            .post = const_fp32_data(saved[4]),
+            .visible_from = saved[5].const_data_ptr<int>(),
+            .visible_until = saved[6].const_data_ptr<int>()};
+  }
+};
+
+bool kernels_support(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     const HeadComposition& composition) {
+  const auto like_q = [&](const at::Tensor& x) {
+    return x.scalar_type() == q.scalar_type() && x.sizes() == q.sizes();
+  };
+  return use_kernels(q) && q.scalar_type() != at::kFloat && like_q(k) && like_q(v) &&
+         (q.size(3) == 64 || q.size(3) == 128) && q.numel() > 0 &&
+         q.numel() / q.size(3) < std::numeric_limits<int>::max() && q.size(0) <= kMaxRows &&
+         composition.window <= cuda::kMaxComposedWindow && composition.scale > 0;
+}
+
+}  // namespace
+
+at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
+                              const at::Tensor& v_bthd, const HeadComposition& composition) {
+  if (!kernels_support(q_bshd, k_bthd, v_bthd, composition))
+    return reference(q_bshd, k_bthd, v_bthd, composition);
+  const auto& [pre, post, scale, window, documents] = composition;
+  const auto by_head = [](const at::Tensor& x) { return x.transpose(1, 2).contiguous(); };
+  return FusedComposedAttention::apply(
+      readable_heads(q_bshd), readable_heads(k_bthd), readable_heads(v_bthd),
+      by_head(normalized(pre.to(at::kFloat))), by_head(post.to(at::kFloat)),
+      visible_until(k_bthd, documents, window).contiguous(), window, scale);
 }
 
 }  // namespace tg

@@ -1,6 +1,7 @@
 // Never called: see ops/built.h.
 #include "ops/attention/cudnn_attention.h"
 #include "ops/attention/kernels/attention_kernel.h"
+#include "ops/attention/kernels/composed_attention_kernel.h"
 #include "ops/built.h"
 
 namespace tg::cuda {
@@ -25,6 +26,14 @@ int gated_exclusive_backward_blocks(const ExclusiveShape&) {
 }
 void exclusive_attention_backward(const ExclusiveShape&, const ExclusiveInputs&, const HeadVectors&,
                                   const ExclusiveGradients&, Dtype, Stream) {
+  not_built();
+}
+void composed_attention_forward(const ComposedShape&, const ComposedInputs&, void*, float*, Dtype,
+                                Stream) {
+  not_built();
+}
+void composed_attention_backward(const ComposedShape&, const ComposedInputs&, const HeadVectors&,
+                                 const float*, const ComposedGradients&, Dtype, Stream) {
   not_built();
 }
 void add_to_first_columns(const float*, std::int64_t, int, void*, std::int64_t, Dtype, Stream) {
