@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include "op_rows.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/composed_attention.h"
 
 namespace tg {
 
@@ -49,6 +52,24 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
             [&](const auto& in) {
               return Tensors{causal_attention(in[0], in[1], in[2], {.documents = documents})};
             });
+}
+
+void composed_attention_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
+  constexpr std::int64_t kHeads = 6, kHeadDim = 128, kWindow = 112;
+  const auto documents = documents_in(at::rand({1, tokens}) < 1 / 500.0, make.device());
+  const auto of_heads = [&] { return make({1, tokens, kHeads, kHeadDim}); };
+  const Tensors inputs = {of_heads(), of_heads(), of_heads(), make({1, tokens, kHeads}),
+                          make({1, tokens, kHeads})};
+  // Forward reads q, k and v and writes y; backward reads them and dy and writes dq, dk and dv.
+  const auto size = static_cast<double>(inputs[0].nbytes());
+  timer.row("composed attention", bytes(4 * size, 7 * size), inputs, [&](const auto& in) {
+    return Tensors{composed_attention(in[0], in[1], in[2],
+                                      {.pre = in[3],
+                                       .post = in[4],
+                                       .scale = 1 / std::sqrt(static_cast<double>(kHeadDim)),
+                                       .window = kWindow,
+                                       .documents = documents})};
+  });
 }
 
 }  // namespace tg

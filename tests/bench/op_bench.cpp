@@ -1,10 +1,10 @@
-// usage: op_bench [record] [speedrun_124m] [heads]
+// usage: op_bench [record] [speedrun_124m] [heads] [composed]
 //
 // Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
-// and heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, in bf16: milliseconds
-// forward and backward, GB/s or TFLOP/s, as a fraction of what a copy, a GEMM and attention reach
-// on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are tiny and each
-// runs once, as a test that every row works.
+// heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, and composed attention, in bf16:
+// milliseconds forward and backward, GB/s or TFLOP/s, as a fraction of what a copy, a GEMM and
+// attention reach on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are
+// tiny and each runs once, as a test that every row works.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Recipe tiny(Recipe r) {
   return r;
 }
 
-constexpr std::string_view kHeads = "heads";
+constexpr std::string_view kHeads = "heads", kComposed = "composed";
 
 // The head and its loss: [tokens, dim] x [columns, dim].
 void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t columns) {
@@ -49,19 +49,35 @@ void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t
   head_rows(timer, make, tokens, columns);
 }
 
+// Composed attention over one row.
+void composed(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
+  fmt::print("\n{}, of a row of {} tokens\n", kComposed, tokens);
+  {
+    const at::NoGradGuard no_grad;
+    const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
+    timer.measure_ceilings({plain({tokens, 768})}, {{plain({tokens, 768}), plain({768, 768})}},
+                           {1, 64, 6, 128});
+  }
+  composed_attention_rows(timer, make, tokens);
+}
+
 void run(int argc, char** argv) {
   const std::vector<std::string_view> names(argv + 1, argv + argc);
   const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   for (const auto name : names) {
-    REQUIRE(name == kHeads || std::any_of(std::begin(kRecipes), std::end(kRecipes),
-                                          [&](const Recipe& r) { return name == r.name; }),
-            ExitCode::usage, "usage: op_bench [record] [speedrun_124m] [heads], got '{}'", name);
+    REQUIRE(name == kHeads || name == kComposed ||
+                std::any_of(std::begin(kRecipes), std::end(kRecipes),
+                            [&](const Recipe& r) { return name == r.name; }),
+            ExitCode::usage,
+            "usage: op_bench [record] [speedrun_124m] [heads] [composed], got '{}'", name);
   }
   const Inputs make{at::TensorOptions(device).dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat)};
   OpTimer timer(device);
+  const auto wanted = [&](std::string_view name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  };
   for (Recipe recipe : kRecipes) {
-    if (!names.empty() && std::find(names.begin(), names.end(), recipe.name) == names.end())
-      continue;
+    if (!wanted(recipe.name)) continue;
     if (!device.is_cuda()) recipe = tiny(recipe);
     const auto tokens = recipe.batch * recipe.seq_len, head_dim = recipe.dim / recipe.heads;
     use_attention(choose_attention("auto", device, make.dtype(), head_dim));
@@ -80,7 +96,8 @@ void run(int argc, char** argv) {
     attention_rows(timer, recipe, make);
     muon_rows(timer, recipe, make);
   }
-  if (!names.empty() && std::find(names.begin(), names.end(), kHeads) == names.end()) return;
+  if (wanted(kComposed)) composed(timer, make, device.is_cuda() ? 49152 : 300);
+  if (!wanted(kHeads)) return;
   if (!device.is_cuda()) return heads(timer, make, 16, 64);
   heads(timer, make, 65536, 8192);
   for (const std::int64_t columns : {128256, 151936}) heads(timer, make, 16384, columns);

@@ -89,11 +89,18 @@ struct Vectors {
   // Starts to load `count` vectors from position `first` of a sequence on; zeros outside of it.
   __device__ void load(const T* sequence, std::int64_t token_stride, int seq_len, int first,
                        int count) const {
-    for (int i = static_cast<int>(threadIdx.x); i < count * chunks; i += kThreads) {
-      const int row = i / chunks, index = i % chunks, position = first + row;
-      const bool inside = position >= 0 && position < seq_len;
-      const T* const from = sequence + (inside ? position : 0) * token_stride;
-      cp_async(chunk(row, index), from + index * Pack<T>::size, inside);
+    constexpr int rows = kThreads / chunks;  // at once
+    static_assert(rows % 8 == 0, "a thread's chunks would be permuted differently");
+    const int thread = static_cast<int>(threadIdx.x), row = thread / chunks,
+              index = thread % chunks;
+    T* to = chunk(row, index);
+    std::int64_t from = (first + row) * token_stride + index * Pack<T>::size;
+#pragma unroll 1  // unrolled, the addresses would be kept in registers over all heads
+    for (int i = row; i < count; i += rows) {
+      const bool inside = first + i >= 0 && first + i < seq_len;
+      cp_async(to, sequence + (inside ? from : 0), inside);
+      to += rows * head_dim;
+      from += rows * token_stride;
     }
   }
 };
@@ -157,7 +164,7 @@ class Block {
     }
   }
 
-  // Calls visit(tile) for the tiles of the band. Unrolled, since tiles are in registers.
+  // Calls visit(tile) for the tiles of the band; unrolled, since tiles are in registers.
   template <typename Visit>
   __device__ void for_each_tile(Visit visit) const {
 #pragma unroll
@@ -262,7 +269,7 @@ class Block {
     }
     __syncwarp();
     constexpr int chunks = Vectors<T, head_dim>::chunks;
-#pragma unroll
+#pragma unroll 2  // as in load()
     for (int i = lane; i < kTile * chunks; i += kWarp) {
       const int row = warp_row_ + i / chunks;
       if (first_ + row >= shape_.seq_len) continue;
@@ -302,7 +309,7 @@ using QueryBlock = Block<T, head_dim, true>;
 template <typename T, int head_dim>
 using KeyBlock = Block<T, head_dim, false>;
 
-// Launches kernel<T, head_dim> in each instance that `op` returns for (T{}, head_dim).
+// Calls op(T{}, head_dim).
 template <typename Op>
 void dispatch_composed(Dtype dtype, int head_dim, Op op) {
   dispatch_half(dtype, [&](auto zero) {
