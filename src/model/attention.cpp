@@ -10,6 +10,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/composed_attention.h"
 #include "ops/attention/gates/head_gate.h"
+#include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/paired_heads.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
@@ -99,11 +100,8 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
                                   .documents = pass.documents});
     y = exclusive_attention(y, exclusive_v, gate);
   }
-  if (token_weights.exclusive.defined())
-    y = weighted_exclusive_attention(y, pass.scored_rows(heads.exclusive_v, call),
-                                     token_weights.exclusive);
-  if (token_weights.gate.defined()) y = y * token_weights.gate.to(y.scalar_type()).unsqueeze(-1);
-  return y;
+  if (!token_weights.defined()) return y;
+  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights);
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,

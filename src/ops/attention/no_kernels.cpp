@@ -2,6 +2,7 @@
 #include "ops/attention/cudnn_attention.h"
 #include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/composed_attention_kernel.h"
+#include "ops/attention/kernels/token_weights_kernel.h"
 #include "ops/built.h"
 
 namespace tg::cuda {
@@ -34,6 +35,14 @@ void composed_attention_forward(const ComposedShape&, const ComposedInputs&, voi
 }
 void composed_attention_backward(const ComposedShape&, const ComposedInputs&, const HeadVectors&,
                                  const float*, const ComposedGradients&, Dtype, Stream) {
+  not_built();
+}
+void weighted_heads_forward(const ExclusiveShape&, const WeightedHeadsInputs&, void*, Dtype,
+                            Stream) {
+  not_built();
+}
+void weighted_heads_backward(const ExclusiveShape&, const WeightedHeadsInputs&, const HeadVectors&,
+                             const WeightedHeadsGradients&, Dtype, Stream) {
   not_built();
 }
 void add_to_first_columns(const float*, std::int64_t, int, void*, std::int64_t, Dtype, Stream) {

@@ -6,8 +6,8 @@ namespace tg {
 // Weights of attention's heads that a flow computes for each token, [B, T, heads] each; undefined:
 // without this part. Composition comes first, the gate last.
 struct TokenHeadWeights {
-  at::Tensor exclusive{};    // weighted_exclusive_attention()
-  at::Tensor gate{};         // y_h = gate_h·y_h
+  at::Tensor exclusive{};    // w of weighted_heads()
+  at::Tensor gate{};         // g of weighted_heads()
   at::Tensor pre{}, post{};  // both or none: composed_attention() is added
 
   bool composes() const { return pre.defined(); }

@@ -2,6 +2,7 @@
 // Tensors of heads [B, T, heads, hd] as the kernels read them: strided, often views of the QKV
 // projection.
 #include "ops/attention/kernels/attention_kernel.h"
+#include "ops/attention/kernels/token_weights_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {
@@ -43,6 +44,19 @@ inline at::Tensor readable_heads(const at::Tensor& x_btd, std::int64_t heads) {
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};
   return {const_data(x_bthd), token_stride(x_bthd), x_bthd.stride(2)};
+}
+
+// Returns weights x [B, T, heads] as the kernels can read them: x itself or a copy, in `dtype`;
+// undefined if x is.
+inline at::Tensor readable_token_weights(const at::Tensor& x_bth, at::ScalarType dtype) {
+  if (!x_bth.defined()) return x_bth;
+  const auto x = x_bth.to(dtype);
+  return x.stride(2) == 1 && has_token_stride(x) ? x : x.contiguous();
+}
+// Makes the kernels' view of weights from readable_token_weights(), which may be undefined.
+inline cuda::TokenWeights token_weights(const at::Tensor& x_bth) {
+  if (!x_bth.defined()) return {};
+  return {const_data(x_bth), token_stride(x_bth)};
 }
 
 // Makes the shape for attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
