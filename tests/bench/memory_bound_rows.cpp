@@ -1,4 +1,6 @@
 #include "op_rows.h"
+#include "ops/attention/gates/scaled_heads.h"
+#include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qk_norm_rope.h"
 #include "ops/attention/projection/rope.h"
@@ -175,6 +177,16 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
                                             .scale = 0.5,
                                             .x_gradient = std::make_shared<HeadGateGradient>()})};
       });
+  timer.row("weighted_heads", bytes(2 * q + v, 3 * q + 2 * v),
+            {heads(r.heads), heads(r.kv_heads), features(r.heads), features(r.heads)},
+            [](const auto& in) {
+              return Tensors{weighted_heads(in[0], in[1], {.exclusive = in[2], .gate = in[3]})};
+            });
+  timer.row(
+      "gated_values", bytes(2 * v, 3 * v), {features(r.kv_heads * hd), make.fp32({r.kv_heads, 12})},
+      [&](const auto& in) { return Tensors{gated_values(gate_input, in[0], in[1], hd).values}; });
+  timer.row("scaled_heads", bytes(2 * v, 3 * v), {features(r.kv_heads * hd), features(r.kv_heads)},
+            [&](const auto& in) { return Tensors{scaled_heads(in[0], in[1], hd)}; });
   timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
             [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
   // The forward pass also computes the gradient: nothing is left for backward.

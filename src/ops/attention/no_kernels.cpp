@@ -45,6 +45,25 @@ void weighted_heads_backward(const ExclusiveShape&, const WeightedHeadsInputs&, 
                              const WeightedHeadsGradients&, Dtype, Stream) {
   not_built();
 }
+void scaled_heads_forward(const ScaledHeadsShape&, const HeadVectors&, const TokenNumbers&, void*,
+                          Dtype, Stream) {
+  not_built();
+}
+void scaled_heads_backward(const ScaledHeadsShape&, const HeadVectors&, const TokenNumbers&,
+                           const HeadVectors&, const RowGradient&, void*, Dtype, Stream) {
+  not_built();
+}
+void gated_values_forward(const ScaledHeadsShape&, const HeadVectors&, const ValueGate&, void*,
+                          Dtype, Stream) {
+  not_built();
+}
+void gated_values_backward(const ScaledHeadsShape&, const HeadVectors&, const ValueGate&,
+                           const HeadVectors&, const ValueGateGradients&, Dtype, Stream) {
+  not_built();
+}
+int gated_values_backward_blocks(const ScaledHeadsShape&) {
+  not_built();
+}
 void add_to_first_columns(const float*, std::int64_t, int, void*, std::int64_t, Dtype, Stream) {
   not_built();
 }

@@ -50,10 +50,14 @@ NormedInput NormedInput::materialized() const {
   return form_ == NormedForm::materialized ? *this : NormedInput(rows());
 }
 
+NormedInput NormedInput::with_tensor(at::Tensor alias) const {
+  auto input = *this;
+  input.tensor_ = std::move(alias);
+  return input;
+}
+
 NormedInput NormedInput::contiguous() const {
-  auto contiguous = *this;
-  contiguous.tensor_ = aligned_contiguous(tensor_);
-  return contiguous;
+  return with_tensor(aligned_contiguous(tensor_));
 }
 
 NormedInput NormedInput::flat() const {

@@ -42,6 +42,8 @@ class NormedInput {
   at::Tensor rounded(const Fp8Scaling& scaling) const;
   // Returns this input with its rows materialized.
   NormedInput materialized() const;
+  // Returns this input with an alias of tensor() in its place, for autograd.
+  NormedInput with_tensor(at::Tensor alias) const;
   // Returns this input with tensor() aligned and contiguous, as kernels require.
   NormedInput contiguous() const;
   // Returns this input flattened to [rows, D].

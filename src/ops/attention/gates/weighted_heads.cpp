@@ -18,8 +18,8 @@ cuda::WeightedHeadsInputs pointers(const at::Tensor& y, const at::Tensor& v, con
                                    const at::Tensor& g) {
   return {.y = head_vectors(y),
           .v = head_vectors(v),
-          .exclusive = token_weights(w),
-          .gate = token_weights(g)};
+          .exclusive = token_numbers(w),
+          .gate = token_numbers(g)};
 }
 // Without v each query head is a group of its own.
 cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
@@ -67,8 +67,8 @@ at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
   if (use_kernels(y_bthd) && (!v.defined() || v.scalar_type() == dtype) &&
       supports_head_dim(y_bthd.size(3), y_bthd))
     return FusedWeightedHeads::apply(readable_heads(y_bthd), optional_tensor(readable_heads(v)),
-                                     optional_tensor(readable_token_weights(w, dtype)),
-                                     optional_tensor(readable_token_weights(g, dtype)));
+                                     optional_tensor(readable_numbers(w, dtype)),
+                                     optional_tensor(readable_numbers(g, dtype)));
   const auto y = w.defined() ? weighted_exclusive_attention(y_bthd, v, w) : y_bthd;
   return g.defined() ? y * g.to(dtype).unsqueeze(-1) : y;
 }

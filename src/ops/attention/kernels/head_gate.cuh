@@ -1,5 +1,5 @@
 #pragma once
-// Head gates (head_gate_kernel.h), computed by the lanes that hold a head: each lane holds every
+// Head gates (HeadGateTensors), computed by the lanes that hold a head: each lane holds every
 // lanes-th column of the window.
 #include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/head_vectors.cuh"
@@ -20,6 +20,9 @@ struct TokenGate {
     for (int i = 0; i < columns; ++i)
       x[i] = column(i) < gate.window ? static_cast<float>(row[column(i)]) * row_scale : 0;
   }
+  // Leaves x to the caller.
+  __device__ TokenGate(const HeadGateTensors& gate, float scale) : args(gate), row_scale(scale) {}
+
   __device__ static int column(int i) {
     return static_cast<int>(threadIdx.x % lanes) + i * lanes;
   }
@@ -63,19 +66,36 @@ struct TokenGateGradient {
         sums[head * gate.args.window + column] += dz * gate.x[i];
     }
   }
-  // Stores dx, summed over the warp's heads. All lanes of the warp must call it.
+  // Returns dx of this lane's column i, summed over the warp's heads. All lanes of the warp must
+  // call it.
+  __device__ float sum_of_heads(int i) const {
+    float sum = x[i];
+#pragma unroll
+    for (int distance = lanes; distance < kWarp; distance *= 2)
+      sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    return sum;
+  }
+  // Stores dx. All lanes of the warp must call it.
   __device__ void store(const Gate& gate, int token, float* to) const {
 #pragma unroll
     for (int i = 0; i < Gate::columns; ++i) {
-      float sum = x[i];
-#pragma unroll
-      for (int distance = lanes; distance < kWarp; distance *= 2)
-        sum += __shfl_xor_sync(0xffffffff, sum, distance);
+      const float sum = sum_of_heads(i);
       const int column = Gate::column(i);
       if (threadIdx.x % kWarp < lanes && column < gate.args.window)
         to[std::int64_t{token} * gate.args.window + column] = sum * gate.row_scale;
     }
   }
 };
+
+// Adds the warps' sums of the gate's weights [kHeadWarps, columns] in warp order and writes them to
+// the CTA's row of `partials`.
+__device__ inline void write_block_sums(const float* sums, int columns, float* partials) {
+  __syncthreads();
+  for (int column = threadIdx.x; column < columns; column += kHeadThreads) {
+    float sum = 0;
+    for (int warp = 0; warp < kHeadWarps; ++warp) sum += sums[warp * columns + column];
+    partials[std::int64_t{blockIdx.x} * columns + column] = sum;
+  }
+}
 
 }  // namespace tg::cuda

@@ -46,17 +46,30 @@ inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   return {const_data(x_bthd), token_stride(x_bthd), x_bthd.stride(2)};
 }
 
-// Returns weights x [B, T, heads] as the kernels can read them: x itself or a copy, in `dtype`;
+// Returns rows x [B, T, D] as the kernels can read their heads, the first ones of a row: x itself
+// or a contiguous copy. D is a multiple of pack_size(x).
+inline at::Tensor readable_rows(const at::Tensor& x_btd) {
+  const auto pack = pack_size(x_btd);
+  const bool readable = x_btd.stride(2) == 1 && has_token_stride(x_btd) &&
+                        token_stride(x_btd) % pack == 0 && is_aligned(x_btd);
+  return readable ? x_btd : x_btd.clone(at::MemoryFormat::Contiguous);
+}
+// Makes the kernels' view of the heads of readable_rows().
+inline cuda::HeadVectors head_vectors(const at::Tensor& x_btd, std::int64_t head_dim) {
+  return {const_data(x_btd), token_stride(x_btd), head_dim};
+}
+
+// Returns numbers x [B, T, n] as the kernels can read them: x itself or a copy, in `dtype`;
 // undefined if x is.
-inline at::Tensor readable_token_weights(const at::Tensor& x_bth, at::ScalarType dtype) {
-  if (!x_bth.defined()) return x_bth;
-  const auto x = x_bth.to(dtype);
+inline at::Tensor readable_numbers(const at::Tensor& x_btn, at::ScalarType dtype) {
+  if (!x_btn.defined()) return x_btn;
+  const auto x = x_btn.to(dtype);
   return x.stride(2) == 1 && has_token_stride(x) ? x : x.contiguous();
 }
-// Makes the kernels' view of weights from readable_token_weights(), which may be undefined.
-inline cuda::TokenWeights token_weights(const at::Tensor& x_bth) {
-  if (!x_bth.defined()) return {};
-  return {const_data(x_bth), token_stride(x_bth)};
+// Makes the kernels' view of readable_numbers(), which may be undefined.
+inline cuda::TokenNumbers token_numbers(const at::Tensor& x_btn) {
+  if (!x_btn.defined()) return {};
+  return {const_data(x_btn), token_stride(x_btn)};
 }
 
 // Makes the shape for attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].

@@ -1,19 +1,20 @@
 #pragma once
-// Kernels of heads with a weight for each token: ops/attention/gates/weighted_heads.h.
+// Kernels of heads with a weight for each token: ops/attention/gates/weighted_heads.h and
+// scaled_heads.h.
 #include "ops/attention/kernels/attention_kernel.h"
 
 namespace tg::cuda {
 
-// A number for each token and head, [tokens, heads] in the kernel's dtype; the heads of a token are
+// Numbers of each token in the kernel's dtype, for weights [tokens, heads]; those of a token are
 // contiguous.
-struct TokenWeights {
+struct TokenNumbers {
   const void* data;
   std::int64_t token_stride;  // in elements
 };
 
 struct WeightedHeadsInputs {
   HeadVectors y, v;              // v: null without `exclusive`
-  TokenWeights exclusive, gate;  // null: without this part
+  TokenNumbers exclusive, gate;  // null: without this part
 };
 // Contiguous; those of absent inputs are null.
 struct WeightedHeadsGradients {
@@ -26,5 +27,40 @@ void weighted_heads_forward(const ExclusiveShape& shape, const WeightedHeadsInpu
 void weighted_heads_backward(const ExclusiveShape& shape, const WeightedHeadsInputs& in,
                              const HeadVectors& d_out, const WeightedHeadsGradients& out,
                              Dtype dtype, Stream stream);
+
+// scaled_heads(): tensors of heads have head_stride = head_dim. out and the weights' gradient are
+// contiguous; x's gradient has its own token stride.
+struct ScaledHeadsShape {
+  int tokens, heads, head_dim;
+};
+struct RowGradient {
+  void* data;
+  std::int64_t token_stride;
+};
+void scaled_heads_forward(const ScaledHeadsShape& shape, const HeadVectors& x,
+                          const TokenNumbers& weights, void* out, Dtype dtype, Stream stream);
+void scaled_heads_backward(const ScaledHeadsShape& shape, const HeadVectors& x,
+                           const TokenNumbers& weights, const HeadVectors& d_out,
+                           const RowGradient& dx, void* d_weights, Dtype dtype, Stream stream);
+
+// gated_values(): channels of n, and of v, that a gate reads.
+constexpr int kValueGateWindow = 6;
+
+struct ValueGate {
+  TokenNumbers n;       // [tokens, at least kValueGateWindow]
+  const float* weight;  // [heads, 2·kValueGateWindow]
+};
+struct ValueGateGradients {
+  RowGradient v;
+  RowGradient n;    // added to its first channels; null: not computed
+  float* partials;  // workspace [gated_values_backward_blocks(), heads·2·kValueGateWindow]
+  float* weight;    // like the gate's
+};
+void gated_values_forward(const ScaledHeadsShape& shape, const HeadVectors& v,
+                          const ValueGate& gate, void* out, Dtype dtype, Stream stream);
+void gated_values_backward(const ScaledHeadsShape& shape, const HeadVectors& v,
+                           const ValueGate& gate, const HeadVectors& d_out,
+                           const ValueGateGradients& gradients, Dtype dtype, Stream stream);
+int gated_values_backward_blocks(const ScaledHeadsShape& shape);
 
 }  // namespace tg::cuda

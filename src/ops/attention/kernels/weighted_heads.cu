@@ -37,7 +37,7 @@ struct KvHeads {
 
 // The weight of a token's head as fp32; `none` without weights.
 template <typename T>
-__device__ float weight_of(const TokenWeights& weights, int token, int head, bool in_bounds,
+__device__ float weight_of(const TokenNumbers& weights, int token, int head, bool in_bounds,
                            float none) {
   if (weights.data == nullptr || !in_bounds) return none;
   return static_cast<float>(

@@ -81,17 +81,6 @@ __device__ float* token_delta(const RowDelta& row_delta, int heads, int token) {
          token % row_delta.seq_len;
 }
 
-// Adds the warps' sums of the gate's weights [kHeadWarps, columns] in warp order and writes them to
-// the CTA's row of `partials`.
-__device__ void write_block_sums(const float* sums, int columns, float* partials) {
-  __syncthreads();
-  for (int column = threadIdx.x; column < columns; column += kHeadThreads) {
-    float sum = 0;
-    for (int warp = 0; warp < kHeadWarps; ++warp) sum += sums[warp * columns + column];
-    partials[std::int64_t{blockIdx.x} * columns + column] = sum;
-  }
-}
-
 // With s = y·v̂, g = dout·v̂ and the gate γ (1 without): dy = γ·(dout − g·v̂), dγ = y·dout − s·g, so
 // that y·dy = γ·dγ; dv̂ = −Σ over the group of γ·(s·dout + g·y), and through the division
 // dv = (dv̂ − v̂(v̂·dv̂)) / ‖v‖, without the second term below the smallest norm.
