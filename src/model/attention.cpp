@@ -171,7 +171,8 @@ NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kerne
   const auto& gate = plan_.block(call).head_gate;
   const bool gated = static_cast<bool>(gate.gate.weight);
   const bool gate_reads_all = gate.input == HeadGate::Input::queries || gate.window == 0;
-  if (pass.scored(call) || (gated && gate_reads_all)) return NormedForm::materialized;
+  if (pass.scored(call) || call.adds_values || (gated && gate_reads_all))
+    return NormedForm::materialized;
   // The gate cannot read e4m3 rows, and the quantized form has no row scale.
   if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::materialized : NormedForm::quantized;
   // A value embedding's gradient is dv, without the row scale.

@@ -146,8 +146,10 @@ at::Tensor Layers::embedding_of(ParameterId tables, std::int64_t k, std::int64_t
 
 at::Tensor Layers::as_values(const at::Tensor& x_btd) const {
   const auto& shape = plan_.shape;
-  return pad_heads(x_btd.narrow(-1, 0, shape.kv_heads * shape.head_dim), -1, shape.kv_heads,
-                   sizes_.head_dim);
+  const auto channels = shape.kv_heads * shape.head_dim;
+  // narrow()'s gradient is a copy, also if it narrows nothing.
+  const auto x = x_btd.size(-1) == channels ? x_btd : x_btd.narrow(-1, 0, channels);
+  return pad_heads(x, -1, shape.kv_heads, sizes_.head_dim);
 }
 
 at::Tensor Layers::call_values(const LayerCall& call, const at::Tensor& embedded) const {

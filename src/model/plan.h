@@ -127,7 +127,10 @@ struct LayerCall {
   // heads.
   std::int64_t composed_window = 0;
   ParameterId value_scale{};  // of the value embedding; none: no value embedding
-  bool last = false;          // its output is read at scored positions only
+  // The flow gives it values, or its normed input to other operations, too: the input is
+  // materialized.
+  bool adds_values = false;
+  bool last = false;  // its output is read at scored positions only
 };
 
 // The layer calls of a pass, in order.

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "model/layers.h"
+#include "ops/attention/gates/scaled_heads.h"
 #include "ops/embedding/bigram_hash.h"
 #include "ops/mlp/token_gates.h"
 #include "recipes/speedrun_89.h"
@@ -60,8 +61,8 @@ class ForwardPass {
       c7_ = in;
       c7_norm_ = entry.y;
     }
-    const auto& n = i < 8 ? entry.y : c7_norm_;
-    const auto attended = layer.attention(n, gated_values(i, n), /*first_v=*/{}, head_weights(i));
+    const auto [n, values] = gated_values(i, i < 8 ? entry.y : c7_norm_);
+    const auto attended = layer.attention(n, values, /*first_v=*/{}, head_weights(i));
     auto branch = layer.project(attended);
     branch.weight = branch_[index(i, 0)];
     MixTerms terms = {term(in, resid_[index(i, 0)]), branch, term(x0_, pair(i, 0))};
@@ -193,19 +194,19 @@ class ForwardPass {
 
   // x [B, T, D], each head times its weight [B, T, heads].
   at::Tensor by_head(const at::Tensor& x, const at::Tensor& weights) const {
-    const auto channels = layers_.plan().shape.head_dim;
-    const auto heads = x.narrow(-1, 0, kHeads * channels).unflatten(-1, {kHeads, channels});
-    return layers_.widened((heads * weights.unsqueeze(-1)).flatten(-2));
+    return layers_.widened(scaled_heads(x, weights, layers_.plan().shape.head_dim));
   }
 
-  // 2·σ(W·[n[:6], v[:6]])·v for the rows v of the block's value table; undefined if it has none.
-  at::Tensor gated_values(std::int64_t block, const NormedInput& n) const {
+  // The rows of the block's value table with their gates, tg::gated_values(); undefined if it has
+  // none.
+  GatedValues gated_values(std::int64_t block, const NormedInput& n) const {
     const auto table = value_table(block);
-    if (table < 0) return {};
-    const auto& v = values_[static_cast<std::size_t>(table)].tensor;
-    const auto inputs = at::cat({n.rows().narrow(-1, 0, 6), v.narrow(-1, 0, 6)}, -1);
-    const auto weight = layers_[parameters_.value_gates][table].to(v.scalar_type());
-    return layers_.as_values(by_head(v, 2 * at::linear(inputs, weight).sigmoid()));
+    if (table < 0) return {n, {}};
+    auto gated =
+        tg::gated_values(n, values_[static_cast<std::size_t>(table)].tensor,
+                         layers_[parameters_.value_gates][table], layers_.plan().shape.head_dim);
+    gated.values = layers_.as_values(gated.values);
+    return gated;
   }
 
   const FlowParameters& parameters_;

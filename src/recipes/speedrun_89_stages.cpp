@@ -15,7 +15,8 @@ Pass make_pass(const WindowStage& stage, std::int64_t dc_window) {
                           .window = is_long(block) ? stage.large : stage.small,
                           .paired = is_paired(block),
                           .key_offset = is_long(block),
-                          .composed_window = block == kLast ? dc_window : 0});
+                          .composed_window = block == kLast ? dc_window : 0,
+                          .adds_values = value_table(block) >= 0 || block == kLast});
   }
   return pass;
 }
