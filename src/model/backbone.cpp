@@ -48,8 +48,8 @@ const Backbone::RopeTables& Backbone::rope_tables(const Pass& calls, std::int64_
       .plain = on_device(make_rope_table(seq_len, options, numerics_.compute, at::kCPU)),
       .paired = {}};
   if (paired)
-    tables.paired = on_device(
-        make_paired_rope_table(seq_len, plan_.shape.heads, options, numerics_.compute, at::kCPU));
+    tables.paired =
+        on_device(make_paired_rope_table(seq_len, options, numerics_.compute, at::kCPU));
   return rope_tables_.emplace(key, tables).first->second;
 }
 

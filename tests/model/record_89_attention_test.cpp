@@ -37,7 +37,7 @@ class Record89Attention : public testing::TestWithParam<at::ScalarType> {
     const auto dtype = GetParam();
     const PassInputs pass{
         .rope = make_rope_table(kTokens, rope, dtype, at::kCPU),
-        .paired_rope = make_paired_rope_table(kTokens, kHeads, rope, dtype, at::kCPU),
+        .paired_rope = make_paired_rope_table(kTokens, rope, dtype, at::kCPU),
         .q_gain = at::full({kHeads}, kScale * std::sqrt(static_cast<double>(kHeadDim)), dtype),
         .documents = documents_at(at::tensor({0, 5, 5, 23, 48, 48}, at::kInt), 1, kTokens, 25)};
     const auto matrices = value(layer + ".qkvo"), factors = value(layer + ".sa");

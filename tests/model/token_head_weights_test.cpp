@@ -101,9 +101,8 @@ class Formula {
     const auto qo = table_["qo_bank"], kv = table_["kv_bank"];
     const RopeOptions rope{
         .dims = config_.rope_dims, .frequencies = pass_.rope_frequencies, .interleaved = true};
-    const auto table = call.paired
-                           ? make_paired_rope_table(tokens, kHeads, rope, at::kDouble, at::kCPU)
-                           : make_rope_table(tokens, rope, at::kDouble, at::kCPU);
+    const auto table = call.paired ? make_paired_rope_table(tokens, rope, at::kDouble, at::kCPU)
+                                   : make_rope_table(tokens, rope, at::kDouble, at::kCPU);
     const auto heads = qkv_proj_norm_rope(rms_norm(x) * call.norm_scale,
                                           {at::cat({qo[block], kv[block], kv[layers + block]}), {}},
                                           {.heads = kHeads,

@@ -129,8 +129,8 @@ TEST(Rope, OfPairedHeadsTakesTwoPositionsPerToken) {
   for (const bool interleaved : {false, true}) {
     const RopeOptions options{.dims = 4, .base = 100, .interleaved = interleaved};
     const auto table = make_rope_table(2 * kTokens, options, at::kDouble, at::kCPU);
-    const auto paired = make_paired_rope_table(kTokens, kHeads, options, at::kDouble, at::kCPU);
-    ASSERT_EQ(paired.cos.sizes(), at::IntArrayRef({kTokens, kHeads, 2}));
+    const auto paired = make_paired_rope_table(kTokens, options, at::kDouble, at::kCPU);
+    ASSERT_EQ(paired.cos.sizes(), at::IntArrayRef({kTokens, 2, 2}));
     const auto y = rope(x, paired);
     for (std::int64_t t = 0; t < kTokens; ++t) {
       for (std::int64_t h = 0; h < kHeads; ++h) {
@@ -147,8 +147,7 @@ TEST(Rope, GivesTheHeadsOfRecord89) {
   const RopeOptions options{
       .dims = 64, .frequencies = reference.at("rotary.frequencies"), .interleaved = true};
   const auto plain = rope(x, make_rope_table(x.size(1), options, at::kFloat, at::kCPU)),
-             paired = rope(
-                 x, make_paired_rope_table(x.size(1), x.size(2), options, at::kFloat, at::kCPU));
+             paired = rope(x, make_paired_rope_table(x.size(1), options, at::kFloat, at::kCPU));
   EXPECT_TRUE(test::is_close(plain[0], reference.at("rotary.y"), 1e-6, 3e-7));
   EXPECT_TRUE(test::is_close(paired[0], reference.at("rotary.y_paired"), 1e-6, 3e-7));
 }
@@ -157,7 +156,7 @@ TEST(Rope, GradientIsRight) {
   for (const bool interleaved : {false, true}) {
     const RopeOptions options{.dims = 4, .interleaved = interleaved};
     for (const auto& table : {make_rope_table(4, options, at::kDouble, at::kCPU),
-                              make_paired_rope_table(4, 2, options, at::kDouble, at::kCPU)}) {
+                              make_paired_rope_table(4, options, at::kDouble, at::kCPU)}) {
       const auto f = [&](const at::Tensor& x) { return rope(x, table); };
       EXPECT_TRUE(test::gradient_is_right(f, test::normal({1, 4, 2, 6}, 6)));
     }

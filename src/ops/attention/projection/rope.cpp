@@ -39,24 +39,23 @@ RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::
   return {angle.cos().to(device, dtype), angle.sin().to(device, dtype), options.interleaved};
 }
 
-RopeTable make_paired_rope_table(std::int64_t seq_len, std::int64_t heads,
-                                 const RopeOptions& options, at::ScalarType dtype,
-                                 at::Device device) {
+RopeTable make_paired_rope_table(std::int64_t seq_len, const RopeOptions& options,
+                                 at::ScalarType dtype, at::Device device) {
   const auto table = make_rope_table(2 * seq_len, options, dtype, device);
-  const auto by_head = [&](const at::Tensor& angles) {
-    const auto by_parity = angles.unflatten(0, {seq_len, 1, 2});
-    return by_parity.expand({-1, heads / 2, -1, -1}).flatten(1, 2).contiguous();
-  };
-  return {by_head(table.cos), by_head(table.sin), table.interleaved};
+  return {table.cos.unflatten(0, {seq_len, 2}), table.sin.unflatten(0, {seq_len, 2}),
+          table.interleaved};
 }
 
 at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table) {
   if (x_bthd.size(2) == 0) return x_bthd;  // also with a table per head
-  const std::int64_t half = table.cos.size(-1);
+  const std::int64_t half = table.half_dims();
   const std::int64_t rest = x_bthd.size(-1) - 2 * half;
-  // [T, 1, half] if it is the same for every head.
-  const auto cos = table.per_head() ? table.cos : table.cos.unsqueeze(1);
-  const auto sin = table.per_head() ? table.sin : table.sin.unsqueeze(1);
+  // [T, heads, half], or [T, 1, half] if it is the same for every head.
+  const auto by_head = [&](const at::Tensor& angles) {
+    if (!table.per_head()) return angles.unsqueeze(1);
+    return angles.repeat({1, x_bthd.size(2) / table.tables(), 1});
+  };
+  const auto cos = by_head(table.cos), sin = by_head(table.sin);
   const auto rotated = [&](const at::Tensor& x1, const at::Tensor& x2) {
     return std::array{at::addcmul(x1 * cos, x2, sin), at::addcmul(x2 * cos, x1, sin, /*value=*/-1)};
   };

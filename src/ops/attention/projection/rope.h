@@ -8,10 +8,14 @@ namespace tg {
 // Rotary position embedding (Su et al. 2021) on the first `dims` channels of each head, in pairs:
 // (j, j + dims/2), half-split, or interleaved (2j, 2j + 1).
 struct RopeTable {
-  at::Tensor cos, sin;  // [T, dims/2], or a table per head [T, heads, dims/2]
+  // [T, dims/2], or tables per head [T, n, dims/2]: head h has table h mod n, and n divides the
+  // number of heads.
+  at::Tensor cos, sin;
   bool interleaved = false;
 
   bool per_head() const { return cos.dim() == 3; }
+  std::int64_t tables() const { return per_head() ? cos.size(1) : 1; }
+  std::int64_t half_dims() const { return cos.size(-1); }
   // The positions [first, first + count).
   RopeTable narrow(std::int64_t first, std::int64_t count) const {
     return {cos.narrow(0, first, count), sin.narrow(0, first, count), interleaved};
@@ -34,11 +38,10 @@ struct RopeOptions {
 // = 16 and base 1e4. Angles are in fp32; cos and sin are rounded to `dtype`.
 RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
                           at::Device device);
-// The table per head of paired heads (paired_heads.h) for `seq_len` tokens: an even head of token t
-// is at position 2t, an odd one at 2t + 1. `heads` is even.
-RopeTable make_paired_rope_table(std::int64_t seq_len, std::int64_t heads,
-                                 const RopeOptions& options, at::ScalarType dtype,
-                                 at::Device device);
+// The two tables of paired heads (paired_heads.h) for `seq_len` tokens, [T, 2, dims/2]: an even
+// head of token t is at position 2t, an odd one at 2t + 1.
+RopeTable make_paired_rope_table(std::int64_t seq_len, const RopeOptions& options,
+                                 at::ScalarType dtype, at::Device device);
 double rope_base(std::int64_t context, const RopeOptions& options);
 
 // Rotates x [B, T, heads, hd], each pair to (x1·cos + x2·sin, −x1·sin + x2·cos); the rest of the
