@@ -59,9 +59,10 @@ class ForwardPass {
     }
     if (i == 8) {
       c7_ = in;
-      c7_norm_ = entry.y;
+      // Without the copy in FP8, which has the scale of block 8.
+      c7_norm_ = NormedInput(entry.y.rows());
     }
-    const auto [n, values] = gated_values(i, i < 8 ? entry.y : c7_norm_);
+    const auto [n, values] = gated_values(i, i <= 8 ? entry.y : c7_norm_);
     const auto attended = layer.attention(n, values, /*first_v=*/{}, head_weights(i));
     auto branch = layer.project(attended);
     branch.weight = branch_[index(i, 0)];
