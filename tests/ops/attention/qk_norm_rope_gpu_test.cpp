@@ -14,6 +14,15 @@ namespace {
 struct Shape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim, rope_dims;
   std::int64_t channels = 0;  // channels per head that the mean counts; 0: all
+  bool interleaved = false;   // pairs of channels
+  bool paired = false;        // heads, with two tables
+  bool key_offset = false;
+
+  RopeTable table(at::ScalarType dtype) const {
+    const RopeOptions options{.dims = rope_dims, .interleaved = interleaved};
+    return paired ? make_paired_rope_table(tokens, options, dtype, at::kCPU)
+                  : make_rope_table(tokens, options, dtype, at::kCPU);
+  }
 };
 
 // The value residual: `first_layer` and `later` also have an embedding.
@@ -39,7 +48,8 @@ struct Call {
   } upstream;  // first_v: undefined without a residual
 
   Call(Shape call_shape, Values kind, at::ScalarType dtype) : shape(call_shape), values(kind) {
-    const auto [batch, tokens, heads, kv, dim, rope_dims, channels] = shape;
+    const auto batch = shape.batch, tokens = shape.tokens, heads = shape.heads, kv = shape.kv_heads,
+               dim = shape.head_dim;
     const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
       return test::normal(sizes, seed, dtype);
     };
@@ -81,8 +91,8 @@ struct Call {
                     .embedding = leaf("embedding", inputs.embedding),
                     .first_v = leaf("first_v", inputs.first_v),
                     .first_weight = leaf("first_weight", inputs.first_weight)};
-    auto table = make_rope_table(shape.tokens, {.dims = shape.rope_dims}, dtype, at::kCPU);
-    table = {to(table.cos), to(table.sin)};
+    auto table = shape.table(dtype);
+    table = {to(table.cos), to(table.sin), table.interleaved};
     const auto out = qk_norm_rope(in.qkv,
                                   {.heads = shape.heads,
                                    .kv_heads = shape.kv_heads,
@@ -91,7 +101,8 @@ struct Call {
                                    .value_residual = residual(),
                                    .first_v = in.first_v,
                                    .first_weight = in.first_weight,
-                                   .channels = shape.channels},
+                                   .channels = shape.channels,
+                                   .key_offset = shape.key_offset},
                                   table);
     // Strided views as attention's backward pass returns them: heads before tokens, and part of a
     // larger tensor.
@@ -122,8 +133,29 @@ double rounding(at::ScalarType dtype) {
 }
 constexpr double kTermsError = 100 * 0x1p-24;
 
+void expect_reference(const Shape& shape, Values values, at::ScalarType dtype) {
+  const Call call(shape, values, dtype);
+  const auto found = call.run(test::kGpu, dtype, dtype);
+  const auto exact = call.run(at::kCPU, dtype, at::kDouble);
+  ASSERT_EQ(found.size(), exact.size());
+  const auto terms =
+      static_cast<double>(shape.batch * shape.tokens * shape.head_dim * shape.kv_heads);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& [name, tensor] = found[i];
+    const auto& right = exact[i].second;
+    SCOPED_TRACE(testing::Message() << "values " << static_cast<int>(values) << ", head "
+                                    << shape.head_dim << ", " << name);
+    ASSERT_EQ(tensor.defined(), right.defined());
+    if (!tensor.defined()) continue;
+    // Gradients of parameters are fp32 sums over the tokens, of terms of size one and either sign.
+    const bool sum = tensor.dim() < 2;
+    EXPECT_EQ(tensor.scalar_type(), sum ? at::kFloat : dtype);
+    EXPECT_TRUE(test::is_close(tensor.cpu(), right, sum ? 0 : rounding(dtype),
+                               kTermsError * (sum ? 1 + std::sqrt(terms) : 4)));
+  }
+}
+
 TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
-  const auto dtype = GetParam();
   const Shape shapes[] = {
       // The record's and the speedrun's shapes.
       {.batch = 2, .tokens = 160, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16},
@@ -146,26 +178,40 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
        .channels = 50},
   };
   for (const auto& shape : shapes) {
-    for (const auto values : kAllValues) {
-      const Call call(shape, values, dtype);
-      const auto found = call.run(test::kGpu, dtype, dtype);
-      const auto exact = call.run(at::kCPU, dtype, at::kDouble);
-      ASSERT_EQ(found.size(), exact.size());
-      const auto terms =
-          static_cast<double>(shape.batch * shape.tokens * shape.head_dim * shape.kv_heads);
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        const auto& [name, tensor] = found[i];
-        const auto& right = exact[i].second;
-        SCOPED_TRACE(testing::Message() << "values " << static_cast<int>(values) << ", head "
-                                        << shape.head_dim << ", " << name);
-        ASSERT_EQ(tensor.defined(), right.defined());
-        if (!tensor.defined()) continue;
-        // Gradients of parameters are fp32 sums over the tokens, of terms of size one and either
-        // sign.
-        const bool sum = tensor.dim() < 2;
-        EXPECT_EQ(tensor.scalar_type(), sum ? at::kFloat : dtype);
-        EXPECT_TRUE(test::is_close(tensor.cpu(), right, sum ? 0 : rounding(dtype),
-                                   kTermsError * (sum ? 1 + std::sqrt(terms) : 4)));
+    for (const auto values : kAllValues) expect_reference(shape, values, GetParam());
+  }
+}
+
+TEST_P(QkNormRopeGpu, InterleavedPairsPairedHeadsAndTheKeyOffsetMatchTheReference) {
+  // Records 89 and 91; few heads and a row of one token; idle lanes and heads in the warp; heads
+  // that fill a warp in half precision.
+  const Shape shapes[] = {
+      {.batch = 2, .tokens = 77, .heads = 6, .kv_heads = 6, .head_dim = 128, .rope_dims = 64},
+      {.batch = 2,
+       .tokens = 77,
+       .heads = 6,
+       .kv_heads = 6,
+       .head_dim = 128,
+       .rope_dims = 48,
+       .channels = 96},
+      {.batch = 3, .tokens = 1, .heads = 2, .kv_heads = 2, .head_dim = 64, .rope_dims = 64},
+      {.batch = 5,
+       .tokens = 13,
+       .heads = 6,
+       .kv_heads = 2,
+       .head_dim = 48,
+       .rope_dims = 24,
+       .channels = 32},
+      {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 256, .rope_dims = 64},
+  };
+  for (auto shape : shapes) {
+    shape.interleaved = true;
+    for (const bool paired : {false, true}) {
+      for (const bool key_offset : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "paired " << paired << ", key offset " << key_offset);
+        shape.paired = paired, shape.key_offset = key_offset;
+        for (const auto values : {Values::plain, Values::later})
+          expect_reference(shape, values, GetParam());
       }
     }
   }
@@ -279,18 +325,33 @@ TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
   }
 }
 
-TEST_P(QkNormRopeGpu, InterleavedTablesTablesPerHeadAndTheOffsetAreTheReferences) {
+TEST_P(QkNormRopeGpu, OnlyWithInterleavedPairsThereAreTwoTablesOrAKeyOffset) {
   const auto x = test::normal({2, 8, 16}, 1, GetParam()).to(test::kGpu);
-  const RopeOptions options{.dims = 32}, interleaved{.dims = 32, .interleaved = true};
-  const auto plain = make_rope_table(8, options, GetParam(), test::kGpu);
-  const auto supports = [&](const RopeTable& table, bool key_offset) {
-    const QkvInputs in{.heads = 4, .kv_heads = 4, .key_offset = key_offset};
-    return qk_norm_rope_kernels_support(x, 64, in, table);
+  const auto table = [&](bool interleaved, bool paired) {
+    const Shape shape{.batch = 2,
+                      .tokens = 8,
+                      .heads = 4,
+                      .kv_heads = 4,
+                      .head_dim = 64,
+                      .rope_dims = 32,
+                      .interleaved = interleaved,
+                      .paired = paired};
+    const auto on_cpu = shape.table(GetParam());
+    return RopeTable{on_cpu.cos.to(test::kGpu), on_cpu.sin.to(test::kGpu), interleaved};
   };
-  EXPECT_TRUE(supports(plain, false));
-  EXPECT_FALSE(supports(plain, true));
-  EXPECT_FALSE(supports(make_rope_table(8, interleaved, GetParam(), test::kGpu), false));
-  EXPECT_FALSE(supports(make_paired_rope_table(8, 4, options, GetParam(), test::kGpu), false));
+  const auto supports = [&](const RopeTable& rope, const QkvInputs& in) {
+    return qk_norm_rope_kernels_support(x, 64, in, rope);
+  };
+  const QkvInputs plain{.heads = 4, .kv_heads = 4}, odd{.heads = 4, .kv_heads = 3},
+      offset{.heads = 4, .kv_heads = 4, .key_offset = true},
+      ragged{.heads = 4, .kv_heads = 4, .channels = 36, .key_offset = true};
+  EXPECT_TRUE(supports(table(false, false), plain));
+  EXPECT_FALSE(supports(table(false, false), offset));
+  EXPECT_FALSE(supports(table(false, true), plain));
+  EXPECT_TRUE(supports(table(true, false), offset));
+  EXPECT_FALSE(supports(table(true, false), ragged));
+  EXPECT_TRUE(supports(table(true, true), plain));
+  EXPECT_FALSE(supports(table(true, true), odd));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, QkNormRopeGpu,

@@ -72,15 +72,20 @@ int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
 struct QkvShape {
   int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
   int channels;  // of a head, without padding, for the norm's mean
+  // Tables of angles; head h has table h % tables. 1, or with interleaved pairs 2, of even numbers
+  // of heads: of paired heads, at positions 2t and 2t + 1.
+  int tables;
+  bool interleaved;  // RopeTable::interleaved
+  bool key_offset;   // QkvInputs::key_offset, only with interleaved pairs
 };
 
 struct QkNormRopeInputs {
   const void* qkv;  // [tokens, heads + 2·KV, hd]
   // [tokens, heads + KV]: row_scale/rms of the heads of q and k, if qkv already holds them
-  // normalised, rotated and scaled (nonzero_gain); backward only. Null: qkv is the plain
-  // projection.
+  // normalised, rotated and scaled (nonzero_gain), without key offset; backward only. Null: qkv is
+  // the plain projection.
   const float* inverse_rms;
-  const void *cos, *sin;           // [seq_len, half_rope_dims]
+  const void *cos, *sin;           // [seq_len, tables, half_rope_dims]
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
   const float* first_weight;       // [], of first_v

@@ -36,8 +36,9 @@ __device__ inline Pack<T> load_head(HeadVectors from, int token, int head, int o
                    head * from.head_stride + offset);
 }
 
-template <typename T>
-__device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
+// b: a pack or floats.
+template <typename T, typename X>
+__device__ inline float dot(const Pack<T>& a, const X& b) {
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < Pack<T>::size; ++i) sum += a[i] * b[i];

@@ -80,17 +80,4 @@ inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tenso
           .head_dim = static_cast<int>(y.size(3))};
 }
 
-// Makes the shape for a QKV projection [B, T, (heads + 2·KV)·hd].
-inline cuda::QkvShape qkv_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
-                                std::int64_t kv_heads, std::int64_t channels) {
-  const auto head_dim = qkv.size(2) / (heads + 2 * kv_heads);
-  return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
-          .seq_len = static_cast<int>(qkv.size(1)),
-          .heads = static_cast<int>(heads),
-          .kv_heads = static_cast<int>(kv_heads),
-          .head_dim = static_cast<int>(head_dim),
-          .half_rope_dims = static_cast<int>(cos.size(1)),
-          .channels = static_cast<int>(channels == 0 ? head_dim : channels)};
-}
-
 }  // namespace tg

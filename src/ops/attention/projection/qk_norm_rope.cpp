@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/attention/kernels/head_vectors.h"
+#include "ops/attention/projection/qkv_shape.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
 
@@ -27,6 +28,14 @@ at::Tensor unflatten_heads(const at::Tensor& qkv, std::int64_t heads, std::int64
 }
 at::Tensor value_heads(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
   return unflatten_heads(qkv, heads, kv_heads).narrow(2, heads + kv_heads, kv_heads);
+}
+
+// QkvInputs::key_offset of k [B, T, KV, hd]; the head's padding is zero.
+at::Tensor with_key_offset(const at::Tensor& k, std::int64_t channels) {
+  const auto half = (channels == 0 ? k.size(-1) : channels) / 2;
+  const auto second = k.narrow(-1, half, k.size(-1) - half);
+  const auto before = at::cat({second.narrow(1, 0, 1), second.narrow(1, 0, k.size(1) - 1)}, 1);
+  return at::cat({k.narrow(-1, 0, half), before}, -1);
 }
 
 struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
@@ -53,17 +62,15 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& first_weight, const OptionalTensor& row_scale,
-                               bool value_residual, std::int64_t heads, std::int64_t kv_heads,
-                               std::int64_t channels, const Fp8Scaling& gradient_scaling,
+                               bool value_residual, const cuda::QkvShape& shape,
+                               const Fp8Scaling& gradient_scaling,
                                const QueryGradientPtr& q_gradient) {
-    const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
+    const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
     context->set_materialize_grads(false);
     context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
                                 or_undefined(first_weight), or_undefined(inverse_rms),
                                 or_undefined(row_scale)});
-    context->saved_data["heads"] = heads;
-    context->saved_data["kv_heads"] = kv_heads;
-    context->saved_data["channels"] = channels;
+    context->saved_data["shape"] = in_capsule(shape);
     context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
     context->saved_data["embedded"] = embedding.has_value();
@@ -80,6 +87,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                mixed = !precomputed && (embedding || first_v);
     auto q = precomputed ? head_range(0, heads) : head_tensor(heads);
     auto k = precomputed ? head_range(heads, kv_heads) : head_tensor(kv_heads);
+    // Backward reads the keys without offset.
+    if (precomputed && shape.key_offset) k = with_key_offset(k, shape.channels);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
     if (!precomputed)
       cuda::qk_norm_rope_forward(
@@ -98,10 +107,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto &qkv = saved[0], &cos = saved[1], &sin = saved[2], &q_gain = saved[3],
                &first_v = saved[4], &first_weight = saved[5], &inverse_rms = saved[6],
                &row_scale = saved[7];
-    const auto heads = context->saved_data["heads"].toInt();
-    const auto kv_heads = context->saved_data["kv_heads"].toInt();
-    const auto shape =
-        qkv_shape(qkv, cos, heads, kv_heads, context->saved_data["channels"].toInt());
+    const auto shape = from_capsule<cuda::QkvShape>(context->saved_data["shape"]);
+    const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
 
     // Accumulates in place into the later layers' sum if nothing else refers to it.
     const bool value_residual = context->saved_data["value_residual"].toBool();
@@ -147,18 +154,10 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     if (embedded) d_embedding = value_heads(d_qkv, heads, kv_heads);
     if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
-    return {d_qkv, none, none, none, d_gain, d_embedding, first_dv, d_weight,
-            none,  none, none, none, none,   none,        none};
+    return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
+            d_weight, none, none, none, none,   none};
   }
 };
-
-// QkvInputs::key_offset of k [B, T, KV, hd]; the head's padding is zero.
-at::Tensor with_key_offset(const at::Tensor& k, std::int64_t channels) {
-  const auto half = (channels == 0 ? k.size(-1) : channels) / 2;
-  const auto second = k.narrow(-1, half, k.size(-1) - half);
-  const auto before = at::cat({second.narrow(1, 0, 1), second.narrow(1, 0, k.size(1) - 1)}, 1);
-  return at::cat({k.narrow(-1, 0, half), before}, -1);
-}
 
 Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
   const auto dtype = qkv.scalar_type();
@@ -175,6 +174,17 @@ Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table
   return {q, k, v, v, in.first_v.defined() ? in.first_v : v, {}};
 }
 
+// Whether the kernels, whose threads hold `pack` elements of a head, support the pairs that the
+// table rotates, its number of tables and the key offset.
+bool supports_pairs(std::int64_t pack, std::int64_t head_dim, const QkvInputs& in,
+                    const RopeTable& table) {
+  if (!table.interleaved)
+    return table.half_dims() % pack == 0 && table.tables() == 1 && !in.key_offset;
+  const auto tables = table.tables(), channels = in.channels == 0 ? head_dim : in.channels;
+  return 2 * table.half_dims() % pack == 0 && tables <= 2 && in.heads % tables == 0 &&
+         in.kv_heads % tables == 0 && (!in.key_offset || channels / 2 % pack == 0);
+}
+
 }  // namespace
 
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
@@ -185,9 +195,8 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
   const auto same_dtype = [&](const at::Tensor& other) {
     return !other.defined() || other.scalar_type() == x.scalar_type();
   };
-  if (table.interleaved || table.per_head() || in.key_offset) return false;
   return use_kernels(x) && supports_head_dim(head_dim, x) &&
-         table.cos.size(1) % pack_size(x) == 0 && table.cos.size(0) == x.size(1) &&
+         supports_pairs(pack_size(x), head_dim, in, table) && table.cos.size(0) == x.size(1) &&
          x.size(0) * x.size(1) < std::numeric_limits<int>::max() / 2 && same_dtype(table.cos) &&
          is_aligned_contiguous(table.cos) && same_dtype(table.sin) &&
          is_aligned_contiguous(table.sin) && same_dtype(in.value_embedding) &&
@@ -205,8 +214,8 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      optional_tensor(row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
-      gradient_scaling, q_gradient);
+      optional_tensor(row_scale), in.value_residual, qkv_shape(qkv, in, table), gradient_scaling,
+      q_gradient);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor(), q_gradient};
 }
 

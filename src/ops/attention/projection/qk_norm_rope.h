@@ -54,17 +54,19 @@ struct Qkv {
 // With a value residual each layer returns first_v (the first layer: its own v) for the next layer,
 // so that its gradient accumulates over the later layers. Either heads or KV may be 0: no queries,
 // or no keys and values. The kernels require that the sizes of a head and of half its rotated part
-// are multiples of 16 bytes, and a head of at most 512 bytes; they have neither interleaved tables,
-// nor tables per head, nor the key offset.
+// are multiples of 16 bytes, and a head of at most 512 bytes. With interleaved pairs the whole
+// rotated part suffices, and they also have two tables for even numbers of heads and KV, and the
+// key offset if half of `channels` is such a multiple, too.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
 // For qkv_proj_norm_rope(). qk_norm_rope_kernels_support(): whether the kernels support these
 // inputs, with x [B, T, …]. fused_qk_norm_rope(): qk_norm_rope() by the kernels. If `inverse_rms`
-// [B, T, heads + KV] fp32 is defined, `qkv` already holds the result (with nonzero_gain()), and
-// inverse_rms is row_scale/rms of q and k; undefined: qkv is the plain projection. In both cases
-// the gradient of `qkv` is the plain projection's; with row_scale [B, T] fp32 (NormedInput), the
-// unscaled projection's. With `gradient_scaling`, and inverse_rms in bf16, it is written in FP8
-// (empty_fp8_like()), and in bf16 only if the value embedding's gradient is a part of it.
+// [B, T, heads + KV] fp32 is defined, `qkv` already holds the result (with nonzero_gain(), without
+// the key offset), and inverse_rms is row_scale/rms of q and k; undefined: qkv is the plain
+// projection. In both cases the gradient of `qkv` is the plain projection's; with row_scale [B, T]
+// fp32 (NormedInput), the unscaled projection's. With `gradient_scaling`, and inverse_rms in bf16,
+// it is written in FP8 (empty_fp8_like()), and in bf16 only if the value embedding's gradient is a
+// part of it.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,

@@ -1,5 +1,3 @@
-#include "ops/attention/projection/qkv_proj_norm_rope.h"
-
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
@@ -7,6 +5,8 @@
 #include "ops/attention/gates/head_gate.h"
 #include "ops/attention/kernels/head_vectors.h"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
+#include "ops/attention/projection/qkv_proj_norm_rope.h"
+#include "ops/attention/projection/qkv_shape.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -32,19 +32,19 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
                first_v = readable_heads(in.first_v);
     const auto operands = gemm_operands(normed, weight);
-    cuda::qkv_proj_norm_rope(
-        qkv_shape(qkv, table.cos, in.heads, in.kv_heads, in.channels), static_cast<int>(x.size(2)),
-        const_data(operands.x), const_data(operands.weight), operands.fp8,
-        {.qkv = nullptr,
-         .inverse_rms = nullptr,
-         .cos = const_data(table.cos),
-         .sin = const_data(table.sin),
-         .q_gain = const_fp32_data(in.q_gain),
-         .embedding = head_vectors(embedding),
-         .first_v = head_vectors(first_v),
-         .first_weight = const_fp32_data(in.first_weight),
-         .row_scale = const_fp32_data(normed.row_scale())},
-        mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
+    cuda::qkv_proj_norm_rope(qkv_shape(qkv, in, table), static_cast<int>(x.size(2)),
+                             const_data(operands.x), const_data(operands.weight), operands.fp8,
+                             {.qkv = nullptr,
+                              .inverse_rms = nullptr,
+                              .cos = const_data(table.cos),
+                              .sin = const_data(table.sin),
+                              .q_gain = const_fp32_data(in.q_gain),
+                              .embedding = head_vectors(embedding),
+                              .first_v = head_vectors(first_v),
+                              .first_weight = const_fp32_data(in.first_weight),
+                              .row_scale = const_fp32_data(normed.row_scale())},
+                             mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x),
+                             current_stream(x));
     context->save_for_backward({operands.x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["gate_gradient"] = in_capsule(gate_gradient);
@@ -68,8 +68,8 @@ Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, cons
                                  const RopeTable& table) {
   const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
   if (!qk_norm_rope_kernels_support(x, head_dim, in, table)) return Kernel::aten;
-  const bool in_gemm = supports_hopper_gemm(x, weight.value) &&
-                       cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
+  const bool in_gemm = supports_hopper_gemm(x, weight.value) && !table.interleaved &&
+                       cuda::qkv_proj_norm_rope_supports(head_dim, table.half_dims()) &&
                        (weight.gradient.defined() || !at::GradMode::is_enabled());
   if (!in_gemm) return Kernel::cuda;
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
