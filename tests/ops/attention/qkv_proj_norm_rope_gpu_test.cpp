@@ -18,6 +18,9 @@ struct Case {
   struct {
     std::int64_t count, kv_count, dim, rope_dims;
     std::int64_t channels = 0;  // counted by the norm's mean; 0: all
+    bool interleaved = false;   // pairs of channels
+    bool paired = false;        // with two tables
+    bool key_offset = false;
   } head;
   bool embedding = false;  // has a value embedding
   bool residual = false;   // adds the first layer's values
@@ -71,6 +74,57 @@ const Case kCases[] = {
      .head = {.count = 3, .kv_count = 1, .dim = 128, .rope_dims = 16},
      .embedding = true,
      .residual = true},
+    {.name = "interleaved",
+     .x = {.batch = 2, .tokens = 333, .dim = 152},
+     .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 64, .interleaved = true},
+     .scaled = true},
+    {.name = "interleaved_96_channels",
+     .x = {.batch = 2, .tokens = 333, .dim = 152},
+     .head = {.count = 4,
+              .kv_count = 2,
+              .dim = 128,
+              .rope_dims = 48,
+              .channels = 96,
+              .interleaved = true}},
+    {.name = "paired",
+     .x = {.batch = 3, .tokens = 65, .dim = 200},
+     .head = {.count = 6,
+              .kv_count = 4,
+              .dim = 128,
+              .rope_dims = 64,
+              .interleaved = true,
+              .paired = true},
+     .embedding = true},
+    {.name = "key_offset",
+     .x = {.batch = 3, .tokens = 65, .dim = 200},
+     .head = {.count = 2,
+              .kv_count = 2,
+              .dim = 128,
+              .rope_dims = 64,
+              .interleaved = true,
+              .key_offset = true},
+     .scaled = true},
+    {.name = "paired_key_offset_96_channels",
+     .x = {.batch = 3, .tokens = 65, .dim = 200},
+     .head = {.count = 4,
+              .kv_count = 2,
+              .dim = 128,
+              .rope_dims = 48,
+              .channels = 96,
+              .interleaved = true,
+              .paired = true,
+              .key_offset = true},
+     .residual = true},
+    {.name = "paired_heads_of_64",
+     .x = {.batch = 2, .tokens = 65, .dim = 256},
+     .head = {.count = 4,
+              .kv_count = 2,
+              .dim = 64,
+              .rope_dims = 48,
+              .interleaved = true,
+              .paired = true,
+              .key_offset = true},
+     .supported = false},
     {.name = "heads_of_32",
      .x = {.batch = 2, .tokens = 65, .dim = 256},
      .head = {.count = 4, .kv_count = 2, .dim = 32, .rope_dims = 32},
@@ -128,8 +182,11 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   }
 
   static RopeTable table_of(const Case& c, at::Device device, at::ScalarType dtype) {
-    const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, c.dtype, at::kCPU);
-    return {table.cos.to(device, dtype), table.sin.to(device, dtype)};
+    const RopeOptions options{.dims = c.head.rope_dims, .interleaved = c.head.interleaved};
+    const auto table = c.head.paired
+                           ? make_paired_rope_table(c.x.tokens, options, c.dtype, at::kCPU)
+                           : make_rope_table(c.x.tokens, options, c.dtype, at::kCPU);
+    return {table.cos.to(device, dtype), table.sin.to(device, dtype), table.interleaved};
   }
   static QkvInputs besides_projection(const Case& c, const Inputs& in) {
     return {.heads = c.head.count,
@@ -139,7 +196,8 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .value_residual = c.residual,
             .first_v = in.first_v,
             .first_weight = in.first_weight,
-            .channels = c.head.channels};
+            .channels = c.head.channels,
+            .key_offset = c.head.key_offset};
   }
   static NormedInput normed(const Inputs& in) {
     return in.row_scale.defined() ? NormedInput::deferred_scale(in.x, in.row_scale) : in.x;
@@ -265,7 +323,7 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   EXPECT_EQ(some.first_v.defined(), all.first_v.defined());
   const bool fused = c.supported && use_hopper_kernels(some.q) && count < c.x.tokens;
   // Only query heads, and only key and value heads.
-  EXPECT_EQ(some.k.stride(1) == 2 * c.head.kv_count * c.head.dim, fused)
+  EXPECT_EQ(some.k.stride(1) == 2 * c.head.kv_count * c.head.dim, fused && !c.head.key_offset)
       << "not the path that was meant";
 }
 

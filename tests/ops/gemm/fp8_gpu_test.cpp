@@ -161,21 +161,26 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
   const struct {
     std::int64_t batch, tokens, dim, heads, kv_heads, head_dim, rope_dims;
     bool with_values = false;  // of an embedding and of the first layer, and gains
+    bool paired = false;       // with interleaved pairs and key offset
   } cases[] = {{2, 2048, 512, 8, 4, 64, 16},
                {2, 1024, 768, 6, 6, 128, 128},
                {3, 333, 208, 3, 1, 64, 32},
-               {3, 333, 208, 3, 1, 64, 32, true}};
+               {3, 333, 208, 3, 1, 64, 32, true},
+               {3, 333, 208, 4, 2, 128, 48, false, true}};
   for (const auto& c : cases) {
     const auto width = (c.heads + 2 * c.kv_heads) * c.head_dim;
-    const auto table =
-        make_rope_table(c.tokens, {.dims = c.rope_dims}, at::kBFloat16, at::Device(test::kGpu));
+    const RopeOptions options{.dims = c.rope_dims, .interleaved = c.paired};
+    const at::Device device = test::kGpu;
+    const auto table = c.paired ? make_paired_rope_table(c.tokens, options, at::kBFloat16, device)
+                                : make_rope_table(c.tokens, options, at::kBFloat16, device);
     const auto run = [&](bool fp8) {
       auto weight = test::fp8_weight(matrix(width, c.dim, 1, 1 / std::sqrt(double(c.dim))));
       if (!fp8) weight.fp8 = {};
       const auto x = matrix(c.batch * c.tokens, c.dim, 2)
                          .view({c.batch, c.tokens, c.dim})
                          .set_requires_grad(true);
-      QkvInputs in{.heads = c.heads, .kv_heads = c.kv_heads, .channels = c.head_dim};
+      QkvInputs in{
+          .heads = c.heads, .kv_heads = c.kv_heads, .channels = c.head_dim, .key_offset = c.paired};
       const auto values = matrix(c.batch * c.tokens, c.kv_heads * c.head_dim, 4)
                               .view({c.batch, c.tokens, c.kv_heads * c.head_dim})
                               .set_requires_grad(true);
@@ -362,7 +367,9 @@ TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
       in.first_weight = at::rand({}, inverse_rms.options());
       in.first_v = heads_of(kv_heads, 2);
     }
-    const auto table = make_rope_table(tokens, {.dims = 16}, at::kBFloat16, at::Device(test::kGpu));
+    in.key_offset = dim == 128;
+    const auto table = make_rope_table(tokens, {.dims = 16, .interleaved = in.key_offset},
+                                       at::kBFloat16, at::Device(test::kGpu));
     const auto gradient_of = [&](const Fp8Scaling& by) {
       const auto out = fused_qk_norm_rope(qkv, inverse_rms, in, table, by);
       torch::autograd::variable_list upstream{heads_of(heads, 3), heads_of(kv_heads, 4),

@@ -3,6 +3,7 @@
 // rotates.
 #include "ops/attention/kernels/head_vectors.cuh"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
+#include "ops/attention/kernels/qkv_rope_angles.cuh"
 #include "ops/gemm/hopper/fp8_tile.cuh"
 #include "ops/gemm/hopper/row_scale.cuh"
 
@@ -23,8 +24,8 @@ struct NormRopeArgs {
   float* inverse_rms;  // row_scale/rms
 };
 
-// `half_chunks`: number of 8-column chunks in half of a head's rotated part.
-template <typename T, typename TOperand, int head_dim, int half_chunks>
+// Angles: HalfSplitAngles or InterleavedAngles. With several tables a tile must hold one head.
+template <typename T, typename TOperand, int head_dim, typename Angles>
 struct NormRopeEpilogue {
   using Element = T;
   using Operand = TOperand;
@@ -36,11 +37,6 @@ struct NormRopeEpilogue {
   static constexpr int head_accumulators = head_dim / 2;
   NormRopeArgs<T> args;
   OperandScales scales{};
-
-  // cos and sin of a token for this thread's column pairs, as packed pairs of T.
-  struct Angles {
-    unsigned cos[half_chunks], sin[half_chunks];
-  };
 
   struct Tile {
     const NormRopeArgs<T>& args;
@@ -68,7 +64,10 @@ struct NormRopeEpilogue {
         const bool has_gain = first_head + h < args.shape.heads && args.q_gain != nullptr;
         gains[h] = has_gain ? nonzero_gain<T>(args.q_gain[first_head + h]) : 1;
       }
-      tokens.for_each([&](int mma, int row, int token) { angles[mma][row] = load_angles(token); });
+      tokens.for_each([&](int mma, int row, int token) {
+        angles[mma][row] =
+            Angles::load({args.cos, args.sin}, args.shape, token, first_head, column);
+      });
     }
 
     __device__ int qk_heads() const {
@@ -81,19 +80,6 @@ struct NormRopeEpilogue {
     }
     __device__ float x_scale(int mma, int row) const {
       return operand_scale * row_scales.values[mma][row];
-    }
-
-    __device__ Angles load_angles(int token) const {
-      const auto position =
-          static_cast<unsigned>(token) % static_cast<unsigned>(args.shape.seq_len);
-      const auto offset = position * (8 * half_chunks) + column;
-      Angles loaded;
-#pragma unroll
-      for (int j = 0; j < half_chunks; ++j) {
-        loaded.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
-        loaded.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
-      }
-      return loaded;
     }
 
     // Each step processes all rows: with one warp per scheduler, latency is hidden only by
@@ -126,7 +112,7 @@ struct NormRopeEpilogue {
         for (int h = 0; h < heads; ++h) {
           if (first_head + h >= qk_heads()) break;
           float* const head = head_of(x, mma, row, h);
-          rotate(head, angles[mma][row]);
+          angles[mma][row].rotate(head);
           multiply(head, x_scale(mma, row) * r[mma][row][h] * gains[h]);
         }
       });
@@ -141,20 +127,6 @@ struct NormRopeEpilogue {
     __device__ static void multiply(float* head, float scale) {
 #pragma unroll
       for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
-    }
-    __device__ static void rotate(float* head, const Angles& token_angles) {
-#pragma unroll
-      for (int j = 0; j < half_chunks; ++j) {
-        float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
-        rotate(first[0], second[0], low_of<T>(token_angles.cos[j]), low_of<T>(token_angles.sin[j]));
-        rotate(first[1], second[1], high_of<T>(token_angles.cos[j]),
-               high_of<T>(token_angles.sin[j]));
-      }
-    }
-    __device__ static void rotate(float& first, float& second, float cos, float sin) {
-      const float rotated = first * cos + second * sin;
-      second = second * cos - first * sin;
-      first = rotated;
     }
 
     // Leaves heads of q and k unchanged.
@@ -201,28 +173,38 @@ struct NormRopeEpilogue {
 template <typename T, typename Operand>
 void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, const OperandScales& scales,
             Stream stream) {
-  const auto run = [&](auto head_dim, auto half_chunks) {
-    launch_gemm(problem, NormRopeEpilogue<T, Operand, head_dim(), half_chunks()>{args, scales},
+  const auto run = [&](auto head_dim, auto angles) {
+    using Angles = typename decltype(angles)::type;
+    launch_gemm(problem, NormRopeEpilogue<T, Operand, head_dim(), Angles>{args, scales},
                 "qkv_proj_norm_rope", stream);
   };
+  constexpr std::integral_constant<int, 64> of_64;
+  constexpr std::integral_constant<int, 128> of_128;
   const auto with_half_chunks = [&](auto half_chunks) {
-    if (args.shape.head_dim == 64)
-      run(std::integral_constant<int, 64>{}, half_chunks);
-    else
-      run(std::integral_constant<int, 128>{}, half_chunks);
+    constexpr std::type_identity<HalfSplitAngles<T, half_chunks()>> angles;
+    args.shape.head_dim == 64 ? run(of_64, angles) : run(of_128, angles);
   };
-  switch (args.shape.half_rope_dims) {
-    case 8:
-      return with_half_chunks(std::integral_constant<int, 1>{});
-    case 16:
-      return with_half_chunks(std::integral_constant<int, 2>{});
-    case 32:
-      return with_half_chunks(std::integral_constant<int, 4>{});
-    case 64:
-      return run(std::integral_constant<int, 128>{}, std::integral_constant<int, 8>{});
-    default:
-      throw std::runtime_error("qkv_proj_norm_rope: no kernel for these rope_dims");
+  const auto& shape = args.shape;
+  if (shape.interleaved) {
+    if (shape.half_rope_dims == 24)
+      return run(of_128, std::type_identity<InterleavedAngles<T, 6>>{});
+    if (shape.half_rope_dims == 32)
+      return run(of_128, std::type_identity<InterleavedAngles<T, 8>>{});
+  } else {
+    switch (shape.half_rope_dims) {
+      case 8:
+        return with_half_chunks(std::integral_constant<int, 1>{});
+      case 16:
+        return with_half_chunks(std::integral_constant<int, 2>{});
+      case 32:
+        return with_half_chunks(std::integral_constant<int, 4>{});
+      case 64:
+        return run(of_128, std::type_identity<HalfSplitAngles<T, 8>>{});
+      default:
+        break;
+    }
   }
+  throw std::runtime_error("qkv_proj_norm_rope: no kernel for these rope_dims");
 }
 
 }  // namespace

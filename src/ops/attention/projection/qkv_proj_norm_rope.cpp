@@ -1,3 +1,5 @@
+#include "ops/attention/projection/qkv_proj_norm_rope.h"
+
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
@@ -5,7 +7,6 @@
 #include "ops/attention/gates/head_gate.h"
 #include "ops/attention/kernels/head_vectors.h"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
-#include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/attention/projection/qkv_shape.h"
 #include "ops/operands.h"
 
@@ -68,9 +69,10 @@ Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, cons
                                  const RopeTable& table) {
   const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
   if (!qk_norm_rope_kernels_support(x, head_dim, in, table)) return Kernel::aten;
-  const bool in_gemm = supports_hopper_gemm(x, weight.value) && !table.interleaved &&
-                       cuda::qkv_proj_norm_rope_supports(head_dim, table.half_dims()) &&
-                       (weight.gradient.defined() || !at::GradMode::is_enabled());
+  const bool in_gemm =
+      supports_hopper_gemm(x, weight.value) &&
+      cuda::qkv_proj_norm_rope_supports(head_dim, table.half_dims(), table.interleaved) &&
+      (weight.gradient.defined() || !at::GradMode::is_enabled());
   if (!in_gemm) return Kernel::cuda;
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
