@@ -49,7 +49,9 @@ class ForwardPass {
  private:
   MixTerms block(const Layer& layer, const MixTerms& x) {
     const auto i = layer.call().block;
-    const auto entry = layer.norm_for_attention(x);
+    const auto entry = i <= 8
+                           ? layer.norm_for_attention(x)
+                           : ResidualNorm{.sum = {}, .x = residual_sum(x), .y = c7_norm_, .x0 = {}};
     const bool is_read_later = i == 0 || i == 4 || i == 8;
     const auto in = is_read_later ? shared(entry.x) : SharedTensor{entry.x};
     if (i == 0) c0_ = in;
@@ -62,7 +64,7 @@ class ForwardPass {
       // Without the copy in FP8, which has the scale of block 8.
       c7_norm_ = NormedInput(entry.y.rows());
     }
-    const auto [n, values] = gated_values(i, i <= 8 ? entry.y : c7_norm_);
+    const auto [n, values] = gated_values(i, entry.y);
     const auto attended = layer.attention(n, values, /*first_v=*/{}, head_weights(i));
     auto branch = layer.project(attended);
     branch.weight = branch_[index(i, 0)];
