@@ -50,6 +50,7 @@ std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& h
     own.v.narrow(1, cached, length).copy_(v);
     k = own.k, v = own.v;
   }
+  if (pass.cache == nullptr && !scored) return {k, v};  // a slice's gradient is a copy
   const auto end = cached + (scored ? scored->to : heads.k.size(1));
   return {k.slice(1, first, end), v.slice(1, first, end)};
 }
@@ -115,7 +116,8 @@ QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
           .first_v = first_v,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
           .channels = qk_head_dim_,
-          .key_offset = call.key_offset};
+          .key_offset = call.key_offset,
+          .contiguous = call.paired};
 }
 
 at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,

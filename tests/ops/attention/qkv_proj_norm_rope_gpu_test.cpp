@@ -303,6 +303,27 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   EXPECT_TRUE(at::equal(out.v, first.v));
 }
 
+TEST_P(QkvProjNormRopeGpu, ContiguousHeadsAreTheSame) {
+  const auto c = GetParam();
+  const at::NoGradGuard no_grad;
+  const auto in = without_gradients(c);
+  auto inputs = besides_projection(c, in);
+  const auto table = table_of(c, test::kGpu, c.dtype);
+  // The reference's may be views.
+  if (!qk_norm_rope_kernels_support(in.x, c.head.dim, inputs, table)) return;
+  const auto run = [&] { return qkv_proj_norm_rope(normed(in), {in.weight, {}}, inputs, table); };
+  const auto views = run();
+  inputs.contiguous = true;
+  const auto copies = run();
+  for (const auto& [copy, view] : {std::pair{copies.q, views.q},
+                                   {copies.k, views.k},
+                                   {copies.v, views.v},
+                                   {copies.exclusive_v, views.exclusive_v}}) {
+    EXPECT_TRUE(copy.is_contiguous());
+    EXPECT_TRUE(at::equal(copy, view));
+  }
+}
+
 TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto c = GetParam();
   const at::NoGradGuard no_grad;

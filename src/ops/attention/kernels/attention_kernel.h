@@ -116,6 +116,9 @@ struct QkNormRopeGradients {
 // may be 0.
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream);
+// Copies heads [tokens, heads, hd] to contiguous ones; keys also with QkvInputs::key_offset.
+void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool key_offset,
+                void* to, Dtype dtype, Stream stream);
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                            const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
                            Dtype dtype, Stream stream);

@@ -72,7 +72,33 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   }
 }
 
+template <typename T, int lanes>
+__global__ void __launch_bounds__(kHeadThreads)
+    copy_heads_kernel(QkvShape shape, HeadVectors from, int heads, bool key_offset, void* to) {
+  const HeadLane<T, lanes> lane;
+  if (lane.offset >= shape.head_dim) return;
+  const bool moved = key_offset && moves_key<T, lanes>(shape);
+  for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    const int source = moved && position_of(shape, token) > 0 ? token - 1 : token;
+    for (int head = lane.head; head < heads; head += lane.heads_per_warp)
+      store_pack(contiguous_head<T>(to, token, heads, head, shape.head_dim) + lane.offset,
+                 load_head<T>(from, source, head, lane.offset));
+  }
+}
+
 }  // namespace
+
+void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool key_offset,
+                void* to, Dtype dtype, Stream stream) {
+  if (shape.tokens == 0) return;
+  const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
+    copy_heads_kernel<decltype(zero), lanes()>
+        <<<blocks_for(token_blocks, 8), kHeadThreads, 0, stream>>>(shape, from, heads, key_offset,
+                                                                   to);
+  });
+  check_launch("copy_heads");
+}
 
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream) {

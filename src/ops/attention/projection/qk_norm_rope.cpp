@@ -30,14 +30,6 @@ at::Tensor value_heads(const at::Tensor& qkv, std::int64_t heads, std::int64_t k
   return unflatten_heads(qkv, heads, kv_heads).narrow(2, heads + kv_heads, kv_heads);
 }
 
-// QkvInputs::key_offset of k [B, T, KV, hd]; the head's padding is zero.
-at::Tensor with_key_offset(const at::Tensor& k, std::int64_t channels) {
-  const auto half = (channels == 0 ? k.size(-1) : channels) / 2;
-  const auto second = k.narrow(-1, half, k.size(-1) - half);
-  const auto before = at::cat({second.narrow(1, 0, 1), second.narrow(1, 0, k.size(1) - 1)}, 1);
-  return at::cat({k.narrow(-1, 0, half), before}, -1);
-}
-
 struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
   static cuda::QkNormRopeInputs kernel_inputs(const at::Tensor& qkv, const at::Tensor& inverse_rms,
                                               const at::Tensor& cos, const at::Tensor& sin,
@@ -62,7 +54,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& first_weight, const OptionalTensor& row_scale,
-                               bool value_residual, const cuda::QkvShape& shape,
+                               bool value_residual, bool contiguous, const cuda::QkvShape& shape,
                                const Fp8Scaling& gradient_scaling,
                                const QueryGradientPtr& q_gradient) {
     const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
@@ -87,9 +79,17 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                mixed = !precomputed && (embedding || first_v);
     auto q = precomputed ? head_range(0, heads) : head_tensor(heads);
     auto k = precomputed ? head_range(heads, kv_heads) : head_tensor(kv_heads);
+    const auto copy = [&](const at::Tensor& from, bool key_offset) {
+      auto to = head_tensor(from.size(2));
+      cuda::copy_heads(shape, head_vectors(from), static_cast<int>(from.size(2)), key_offset,
+                       mutable_data(to), dtype_of(qkv), current_stream(qkv));
+      return to;
+    };
+    if (precomputed && contiguous) q = copy(q, /*key_offset=*/false);
     // Backward reads the keys without offset.
-    if (precomputed && shape.key_offset) k = with_key_offset(k, shape.channels);
+    if (precomputed && (contiguous || shape.key_offset)) k = copy(k, shape.key_offset);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
+    if (contiguous && !mixed) v = copy(v, /*key_offset=*/false);
     if (!precomputed)
       cuda::qk_norm_rope_forward(
           shape,
@@ -155,9 +155,17 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
     return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
-            d_weight, none, none, none, none,   none};
+            d_weight, none, none, none, none,   none,        none};
   }
 };
+
+// QkvInputs::key_offset of k [B, T, KV, hd]; the head's padding is zero.
+at::Tensor with_key_offset(const at::Tensor& k, std::int64_t channels) {
+  const auto half = (channels == 0 ? k.size(-1) : channels) / 2;
+  const auto second = k.narrow(-1, half, k.size(-1) - half);
+  const auto before = at::cat({second.narrow(1, 0, 1), second.narrow(1, 0, k.size(1) - 1)}, 1);
+  return at::cat({k.narrow(-1, 0, half), before}, -1);
+}
 
 Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
   const auto dtype = qkv.scalar_type();
@@ -214,8 +222,8 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      optional_tensor(row_scale), in.value_residual, qkv_shape(qkv, in, table), gradient_scaling,
-      q_gradient);
+      optional_tensor(row_scale), in.value_residual, in.contiguous, qkv_shape(qkv, in, table),
+      gradient_scaling, q_gradient);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor(), q_gradient};
 }
 

@@ -34,6 +34,8 @@ struct QkvInputs {
   // After rotation the second half of a key's channels is that of the token before, of whichever
   // document: k_t[hd/2:] = k_{t−1}[hd/2:] for t ≥ 1. Not with rotated halves that are padded.
   bool key_offset = false;
+  // The kernels' q, k and v are contiguous, for paired_heads().
+  bool contiguous = false;
 };
 
 struct Qkv {
