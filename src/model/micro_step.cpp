@@ -57,6 +57,8 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
 }
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
+  // Attention's launches hold the longest segment.
+  if (batch_.segments.defined() && batch_.longest_segment != batch.longest_segment) invalidate();
   if (parts_ == 1) {
     // A larger segment buffer has another address.
     const bool moved = batch_.segments.defined() && !batch_.segments.is_same(batch.segments);

@@ -99,6 +99,14 @@ class GpuTest(RunTest):
         self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
         self.assertEqual(train_losses(captured), train_losses(self.train(output="launched", GRAPHS=0, **chosen)))
 
+    def test_steps_are_captured_again_for_longer_segments(self):
+        # Attention's launches hold the longest segment of the batch that is captured.
+        chosen = dict(DEVICE="cuda", LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=8,
+                      TRAIN_BATCH_TOKENS=4096, SEGMENT_LIMIT="8,256@4")
+        captured = self.train(**chosen)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        self.assertEqual(train_losses(captured), train_losses(self.train(output="launched", GRAPHS=0, **chosen)))
+
     def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
         # Finite gradients produce weights that are not finite; results of later steps are read back one step late.
         endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")
