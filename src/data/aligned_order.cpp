@@ -93,13 +93,14 @@ bool AlignedOrder::fill_round(std::int64_t rows) {
 
 void AlignedOrder::refuse_many_pieces(const Row& row) const {
   const auto& spans = row.place.spans;
-  if (pieces_.most == 0 || std::ssize(spans) <= pieces_.most) return;
+  const auto most = pieces_.most ? pieces_.most(span_ - 1) : 0;
+  if (most == 0 || std::ssize(spans) <= most) return;
   const auto at = position_in(source_, spans.front().begin);
   fail(ExitCode::bad_data,
        "{}: the row of {} tokens that begins at token {} has {} documents (expected at most {} "
        "with RECORD_QUIRKS=1, the limit of the Python script); set RECORD_QUIRKS=0 or lower "
        "TRAIN_BATCH_TOKENS",
-       source_.path(at.shard), span_ - 1, at.begin, std::ssize(spans), pieces_.most);
+       source_.path(at.shard), span_ - 1, at.begin, std::ssize(spans), most);
 }
 
 void AlignedOrder::warn_once(int shard, std::int64_t rows) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,10 +19,12 @@ namespace tg {
 // of ranks; the reference implementation has rounds of W rows. Places have one span per piece.
 class AlignedOrder final : public TokenOrder {
  public:
+  // Returns how many pieces a row of so many tokens may have; 0: any.
+  using MostPieces = std::function<std::int64_t(std::int64_t row_tokens)>;
   struct Pieces {
     std::int64_t bos_id;
-    std::int64_t limit;     // tokens per piece, the fewest of the run; 0: unlimited
-    std::int64_t most = 0;  // pieces per row; 0: unlimited
+    std::int64_t limit;    // tokens per piece, the fewest of the run; 0: unlimited
+    MostPieces most = {};  // empty: any
   };
 
   // Waits, for a text source, for one round. Throws Error(bad_data) if no shard has a round, and

@@ -14,9 +14,6 @@ namespace tg {
 
 namespace {
 
-// Maximum number of documents in a row in record 43's script, whose table of them has a fixed size.
-constexpr std::int64_t kMaxScriptPieces = 127;
-
 // 0, no limit, is the longest.
 std::int64_t shortest_limit(const CountSchedule& limits) {
   std::int64_t shortest = 0;
@@ -24,6 +21,13 @@ std::int64_t shortest_limit(const CountSchedule& limits) {
     if (stage.value > 0 && (shortest == 0 || stage.value < shortest)) shortest = stage.value;
   }
   return shortest;
+}
+
+AlignedOrder::MostPieces most_pieces(const Settings& settings) {
+  if (!settings.runtime.record_quirks) return {};
+  return [recipe = settings.model.recipe](std::int64_t row_tokens) {
+    return most_script_pieces(recipe, row_tokens);
+  };
 }
 
 // The order has micro-batches of the largest shape.
@@ -44,7 +48,7 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
           tokens, rows,
           AlignedOrder::Pieces{.bos_id = bos_id.count,
                                .limit = shortest_limit(segment_limits(settings)),
-                               .most = quirks ? kMaxScriptPieces : 0},
+                               .most = most_pieces(settings)},
           rank, world_size);
     case LoaderOrder::strided:
       // The speedrun's reference implementation trains on its first micro-batch twice.
@@ -73,6 +77,15 @@ std::optional<std::int64_t> tokens_without(const TokenSource& source, std::int64
 }
 
 }  // namespace
+
+std::int64_t most_script_pieces(RecipeChoice recipe, std::int64_t row_tokens) {
+  if (recipe != RecipeChoice::speedrun_89 && recipe != RecipeChoice::speedrun_91) return 127;
+  constexpr std::int64_t stages[][2] = {{16384, 63}, {32768, 95}, {49152, 127}}, rounding = 128;
+  for (const auto& [tokens, most] : stages)
+    if (row_tokens == tokens) return most;
+  const auto offsets = (row_tokens / 300 + rounding - 1) / rounding * rounding;
+  return std::max<std::int64_t>(offsets - 1, 0);
+}
 
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size) {

@@ -22,6 +22,10 @@ std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const 
 // Precondition: BOS_ID is resolved.
 std::optional<SegmentRule> training_segments(const Settings& settings);
 
+// Returns the maximum number of documents in an aligned row of the recipe's script, whose table of
+// their offsets has a fixed size for each number of tokens; 0: any.
+std::int64_t most_script_pieces(RecipeChoice recipe, std::int64_t row_tokens);
+
 // Warns, on one rank, if attention or the smear gate depends on document boundaries but
 // BOS_ID=`bos_id` is not among the split's first million tokens. Waits, for a text source, for the
 // tokens that it searches. Throws what reading throws.

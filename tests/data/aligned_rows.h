@@ -22,7 +22,9 @@ inline std::unique_ptr<AlignedOrder> aligned_order(const TokenSource& source,
   const DocumentRows rows{
       .tokens = alignment.length, .of_step = 8, .of_round = alignment.quirks ? alignment.world : 8};
   const AlignedOrder::Pieces pieces{
-      .bos_id = alignment.bos_id, .limit = alignment.limit, .most = alignment.most_pieces};
+      .bos_id = alignment.bos_id,
+      .limit = alignment.limit,
+      .most = [most = alignment.most_pieces](std::int64_t) { return most; }};
   return std::make_unique<AlignedOrder>(source, rows, pieces, alignment.rank, alignment.world);
 }
 

@@ -46,5 +46,16 @@ TEST(TrainingOrder, AlignedHasOnlyAsManyDocumentsInARowAsTheScriptIfThatIsWanted
                     "has 128 documents (expected at most 127 with RECORD_QUIRKS=1");
 }
 
+TEST(TrainingOrder, TheScriptsTablesOfDocumentsGrowWithTheirRows) {
+  for (const auto recipe : {RecipeChoice::speedrun_89, RecipeChoice::speedrun_91}) {
+    EXPECT_EQ(most_script_pieces(recipe, 16384), 63);
+    EXPECT_EQ(most_script_pieces(recipe, 32768), 95);
+    EXPECT_EQ(most_script_pieces(recipe, 49152), 127);
+    EXPECT_EQ(most_script_pieces(recipe, 65536), 255);  // 65536 / 300 = 218, rounded up to 256
+    EXPECT_EQ(most_script_pieces(recipe, 64), 0) << "any";
+  }
+  EXPECT_EQ(most_script_pieces(RecipeChoice::speedrun_43, 16384), 127);
+}
+
 }  // namespace
 }  // namespace tg
