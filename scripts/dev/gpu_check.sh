@@ -12,8 +12,8 @@
 #   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, the second half
 #                    with depth recurrence
 #   last_record_dtypes  last_record in fp32 and in bf16, compared over 20 steps of 98,304 tokens
-#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last record
-#                    in LASTRECORD_DIR and of records 43, 89 and 91 in SPEEDRUN_DIR
+#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, the last record's cases in
+#                    LASTRECORD_DIR, and the cases of records 43, 89 and 91 in SPEEDRUN_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)

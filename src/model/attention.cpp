@@ -10,7 +10,6 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/composed_attention.h"
 #include "ops/attention/gates/head_gate.h"
-#include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/paired_heads.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"

@@ -8,7 +8,7 @@
 #include "model/plan.h"
 #include "model/weights.h"
 #include "ops/attention/gates/head_gate.h"
-#include "ops/attention/gates/token_head_weights.h"
+#include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/projection/qk_norm_rope.h"
 #include "ops/norm/attention_delta.h"
 

@@ -128,18 +128,13 @@ at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt,
 }
 
 at::Tensor Layers::embedding(ParameterId table, const at::Tensor& ids,
-                             std::shared_ptr<IdOrder> order) const {
-  return embedding_lookup(table_[table], ids, weights_.table_gradient(table), std::move(order))
-      .to(numerics_.compute);
-}
-
-at::Tensor Layers::embedding_of(ParameterId tables, std::int64_t k, std::int64_t count,
-                                const at::Tensor& ids, std::shared_ptr<IdOrder> order) const {
-  const auto rows = table_[tables].size(0) / count;
-  const auto part = [&](const at::Tensor& all) {
-    return all.defined() ? all.narrow(0, k * rows, rows) : all;
+                             std::shared_ptr<IdOrder> order, const TablePart& part) const {
+  const auto rows_of = [&](const at::Tensor& all) {
+    if (!all.defined() || part.count == 1) return all;
+    const auto rows = all.size(0) / part.count;
+    return all.narrow(0, part.index * rows, rows);
   };
-  return embedding_lookup(part(table_[tables]), ids, part(weights_.table_gradient(tables)),
+  return embedding_lookup(rows_of(table_[table]), ids, rows_of(weights_.table_gradient(table)),
                           std::move(order))
       .to(numerics_.compute);
 }

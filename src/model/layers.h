@@ -71,6 +71,11 @@ class Layer {
   const LayerKernels kernels_;
 };
 
+// Part `index` of a table whose rows are `count` tables of equal size.
+struct TablePart {
+  std::int64_t index = 0, count = 1;
+};
+
 class Layers {
  public:
   // All arguments must outlive it. `numerics.recompute` selects the activations that passes with
@@ -90,13 +95,10 @@ class Layers {
   // Kernels for a layer call with rows like x [B, T, D], for training if grad mode is enabled.
   LayerKernels choose_kernels(const LayerCall& call, const at::Tensor& x,
                               const PassInputs& pass) const;
-  // Looks up ids [...] in a table [rows, channels] → [..., channels] in `compute`. `order`: of the
-  // ids; null: its own.
+  // Looks up ids [...] in a table [rows, channels], or in a part of it, → [..., channels] in
+  // `compute`. `order`: of the ids; null: the lookup sorts them.
   at::Tensor embedding(ParameterId table, const at::Tensor& ids,
-                       std::shared_ptr<IdOrder> order = {}) const;
-  // The same in table `k` of `count` of equal size that one parameter holds.
-  at::Tensor embedding_of(ParameterId tables, std::int64_t k, std::int64_t count,
-                          const at::Tensor& ids, std::shared_ptr<IdOrder> order) const;
+                       std::shared_ptr<IdOrder> order = {}, const TablePart& part = {}) const;
   // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
   // if the table is none.
   at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt,

@@ -107,6 +107,13 @@ __device__ inline void store_rounded(T* to, const float (&values)[kSize]) {
   store_pack(to, Pack<T, kSize>::rounded(values));
 }
 
+// 2^x by one instruction, with a relative error of 2^-22.
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Sums over each group of `lanes` consecutive lanes; every lane gets its group's sum. All lanes of
 // the warp must call it.
 template <int lanes = kWarp>

@@ -140,7 +140,7 @@ class ForwardPass {
     std::array<SharedTensor, kValueTables> values;
     for (std::int64_t k = 0; k < kValueTables; ++k) {
       const auto rows =
-          layers_.embedding_of(parameters_.value_tables, k, kValueTables, ids_bt, inputs_.id_order);
+          layers_.embedding(parameters_.value_tables, ids_bt, inputs_.id_order, {k, kValueTables});
       values[static_cast<std::size_t>(k)] = shared(layers_.widened(rows));
     }
     return values;
@@ -163,12 +163,12 @@ class ForwardPass {
             layers_[b2][network].narrow(0, 0, count)};
   }
 
-  // Of a λ of a block: of its attention, or with `part` 1 of its MLP.
+  // Returns the place of a block's λ for attention, or with `part` 1 for the MLP.
   static std::size_t index(std::int64_t block, std::size_t part) {
     return 2 * static_cast<std::size_t>(block) + part;
   }
 
-  // Gate of the embedding, or with `part` 1 of the bigram embedding.
+  // Returns the gate of the embedding, or with `part` 1 of the bigram embedding.
   MixWeight pair(std::int64_t block, std::int64_t part) const {
     const auto of_later = block - (block > kWithoutAttention ? 5 : 4);
     if (block < 4) return {pre_, pre::kPairs + 2 * block + part};

@@ -24,7 +24,7 @@ struct HeadComposition {
 // v [B, T, heads, hd] → [B, S, heads, hd]. Differentiable in q, k, v, w1 and w2. Softmax and
 // weights are in fp32 (fp64 for fp64). On a GPU in bf16 or fp16, with S = T, heads of 64 or 128 and
 // a window of at most 128, kernels keep the scores in registers, with deterministic gradients; else
-// the memory is that of scores of twice the window for each query and head.
+// the memory holds scores of twice the window for each query and head.
 at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd, const HeadComposition& composition);
 

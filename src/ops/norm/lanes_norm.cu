@@ -297,10 +297,7 @@ void dispatch_lanes(const ResidualNormRows& rows, int lanes, bool copies, Op op)
   });
 }
 
-struct BackwardLaunch {
-  void (*kernel)(BackwardArgs);
-  int threads, rows_per_block;
-};
+using BackwardLaunch = RowsLaunch<BackwardArgs>;
 BackwardLaunch backward_launch(const LanesNormTerms& terms, const ResidualNormRows& rows,
                                bool copies) {
   BackwardLaunch launch{};
@@ -333,10 +330,7 @@ void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& row
 }
 
 int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies) {
-  const auto launch = backward_launch(terms, rows, copies);
-  int resident = 1;  // one wave: more CTAs would only add rows of partial sums
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
-  return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
+  return backward_launch(terms, rows, copies).blocks(rows);
 }
 
 void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,

@@ -82,7 +82,7 @@ struct Gradients {
     arguments.copy =
         fp8_copy(empty_fp8_like(tensors[t], term.gradient_scaling), term.gradient_scaling);
   }
-  // The same for its weight.
+  // Directs the gradient of its weight to a tensor, to a shared column or to sums over all rows.
   void add_weight(std::size_t t, const Term& term, const at::Tensor& weight) {
     if (weight.dim() == 0) {
       scalars = true;

@@ -186,10 +186,7 @@ void dispatch_terms(int count, Op op) {
   op(std::integral_constant<int, kMaxMixTerms>{});
 }
 
-struct BackwardLaunch {
-  void (*kernel)(BackwardArgs);
-  int threads, rows_per_block;
-};
+using BackwardLaunch = RowsLaunch<BackwardArgs>;
 BackwardLaunch backward_launch(const MixNormTerms& terms, const ResidualNormRows& rows,
                                bool copies) {
   BackwardLaunch launch{};
@@ -227,10 +224,7 @@ void mix_norm_forward(const MixNormTerms& terms, const ResidualNormRows& rows, v
 }
 
 int mix_norm_blocks(const MixNormTerms& terms, const ResidualNormRows& rows, bool copies) {
-  const auto launch = backward_launch(terms, rows, copies);
-  int resident = 1;  // one wave: more CTAs would only add rows of partial sums
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
-  return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
+  return backward_launch(terms, rows, copies).blocks(rows);
 }
 
 void mix_norm_backward(const MixNormTerms& terms, const ResidualNormRows& rows,

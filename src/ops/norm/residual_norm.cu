@@ -206,10 +206,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     write_scalar_partials(pair, partials + std::int64_t{kVectors} * width);
 }
 
-struct BackwardLaunch {
-  void (*kernel)(BackwardArgs);
-  int threads, rows_per_block;
-};
+using BackwardLaunch = RowsLaunch<BackwardArgs>;
 BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                                bool copies_dx) {
   BackwardLaunch launch{};
@@ -258,10 +255,7 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
 
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                          bool copies_dx) {
-  const auto launch = backward_launch(terms, rows, copies_dx);
-  int resident = 1;  // one wave: more CTAs would only add rows of partial sums
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
-  return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
+  return backward_launch(terms, rows, copies_dx).blocks(rows);
 }
 
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,

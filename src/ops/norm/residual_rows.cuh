@@ -113,6 +113,20 @@ void dispatch_layout(const ResidualNormRows& rows, Op op) {
   });
 }
 
+// A backward kernel for a layout, and how it is launched.
+template <typename Args>
+struct RowsLaunch {
+  void (*kernel)(Args);
+  int threads, rows_per_block;
+
+  // Number of CTAs: one wave, since more would only add rows of partial sums.
+  int blocks(const ResidualNormRows& rows) const {
+    int resident = 1;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0);
+    return blocks_for((rows.count + rows_per_block - 1) / rows_per_block, resident);
+  }
+};
+
 // Calls op(std::bool_constant<copies>); only bf16 kernels write FP8 copies.
 template <typename Layout, typename Op>
 void dispatch_copies(bool copies, Op op) {

@@ -21,10 +21,6 @@ cuda::WeightedHeadsInputs pointers(const at::Tensor& y, const at::Tensor& v, con
           .exclusive = token_numbers(w),
           .gate = token_numbers(g)};
 }
-// Without v each query head is a group of its own.
-cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
-  return exclusive_shape(y, v.defined() ? v : y);
-}
 
 struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const OptionalTensor& v,
@@ -33,7 +29,7 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
     const auto values = or_undefined(v), exclusive = or_undefined(w), gate = or_undefined(g);
     context->save_for_backward({y, values, exclusive, gate});
     auto out = at::empty(y.sizes(), y.options());
-    cuda::weighted_heads_forward(shape_of(y, values), pointers(y, values, exclusive, gate),
+    cuda::weighted_heads_forward(exclusive_shape(y, values), pointers(y, values, exclusive, gate),
                                  mutable_data(out), dtype_of(y), current_stream(y));
     return out;
   }
@@ -46,7 +42,7 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
       return x.defined() ? at::empty(x.sizes(), x.options()) : x;
     };
     const auto dy = gradient(y), dv = gradient(v), dw = gradient(w), dg = gradient(g);
-    cuda::weighted_heads_backward(shape_of(y, v), pointers(y, v, w, g), head_vectors(d_out),
+    cuda::weighted_heads_backward(exclusive_shape(y, v), pointers(y, v, w, g), head_vectors(d_out),
                                   {.y = mutable_data(dy),
                                    .v = mutable_data(dv),
                                    .exclusive = mutable_data(dw),

@@ -1,9 +1,18 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "ops/attention/gates/token_head_weights.h"
-
 namespace tg {
+
+// Weights of attention's heads that a flow computes for each token, [B, T, heads] each; undefined:
+// without this part. Composition comes first, the gate last.
+struct TokenHeadWeights {
+  at::Tensor exclusive{};    // w of weighted_heads()
+  at::Tensor gate{};         // g of weighted_heads()
+  at::Tensor pre{}, post{};  // both or none: composed_attention() is added
+
+  bool composes() const { return pre.defined(); }
+  bool defined() const { return composes() || exclusive.defined() || gate.defined(); }
+};
 
 // Applies the weights `exclusive` w and `gate` g, of which either may be undefined:
 //   g_h·(y_h − tanh(w_h)·(y_h·v_h)/max(‖v_h‖², 1e-8)·v_h)

@@ -49,28 +49,20 @@ HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradCon
           .x_gradient = from_capsule<HeadGateGradientPtr>(context.saved_data["gate_x_gradient"])};
 }
 
-namespace {
-
-// Without v each query head is a group of its own.
-cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
-  return exclusive_shape(y, v.defined() ? v : y);
-}
-
-}  // namespace
-
 at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate) {
   const auto rows = token_rows(gate);
   auto out = at::empty(y.sizes(), y.options());
   cuda::exclusive_attention_forward(
-      shape_of(y, v), {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
-      mutable_data(out), dtype_of(y), current_stream(y));
+      exclusive_shape(y, v),
+      {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)}, mutable_data(out),
+      dtype_of(y), current_stream(y));
   return out;
 }
 
 ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
                                      const HeadGateInputs& gate, const at::Tensor& d_out,
                                      const cuda::RowDelta& row_delta) {
-  const auto shape = shape_of(y, v);
+  const auto shape = exclusive_shape(y, v);
   const auto rows = token_rows(gate);
   ExclusiveBackward d{.dy = at::empty(y.sizes(), y.options()),
                       .dv = v.defined() ? at::empty(v.sizes(), v.options()) : v,

@@ -15,12 +15,6 @@ namespace tg::cuda {
 
 namespace attention {
 
-__device__ inline float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 template <typename T, int head_dim, bool limited>
 class Consumer {
  public:
@@ -185,7 +179,7 @@ class Consumer {
       const float2 l = *reinterpret_cast<const float2*>(logsumexp + 2 * (thread_ % 4) + 8 * i);
       float* const x = scores.values + 4 * i;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) x[e] = exp2_approx(x[e] * scale - (e % 2 ? l.y : l.x));
+      for (int e = 0; e < 4; ++e) x[e] = fast_exp2(x[e] * scale - (e % 2 ? l.y : l.x));
     }
   }
 

@@ -35,7 +35,7 @@ __device__ void add_shares(const QueryBlock<T, head_dim>& block, const ComposedI
   block.for_each_tile([&](int tile) {
     Tile::for_each([&](int e, int half, int) {
       float& score = scores[tile].values[e];
-      score = exp2_approx(score - largest[half]);
+      score = fast_exp2(score - largest[half]);
       sum[half] += score;
     });
   });

@@ -21,12 +21,6 @@ constexpr int kTiles = kMaxComposedWindow / kTile + 1;
 constexpr int kMaxColumns = kRows + kMaxComposedWindow;
 constexpr float kLog2E = 1.4426950408889634f;
 
-__device__ inline float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // A tile's elements that a thread holds, in the layout of mma_16x8x16() for columns 0 to 7, then 8
 // to 15.
 struct Tile {
@@ -222,13 +216,13 @@ class Block {
       mma_16x8x16<T>(sums.values[2 * c + 1], weights.words, b[2], b[3]);
     }
   }
-  // Returns P of a tile; logsumexp(element, half) is that of the element's query.
+  // Returns P of a tile; logsumexp(element, half) returns the logsumexp of the element's query.
   template <typename LogSumExp>
   __device__ Tile shares(const RowOperands& rows, int tile, LogSumExp logsumexp) const {
     Tile p = products(rows, tile);
     const float scale = shape_.scale * kLog2E;
     Tile::for_each([&](int e, int half, int column) {
-      const float share = exp2_approx(p.values[e] * scale - logsumexp(e, half));
+      const float share = fast_exp2(p.values[e] * scale - logsumexp(e, half));
       p.values[e] = visible(tile, half, column) ? share : 0.0f;
     });
     return p;

@@ -20,6 +20,10 @@ struct HeadLane {
   int offset = index * Pack<T>::size;      // in the head, in elements
 };
 
+// Number of CTAs for kernels whose warps take tokens in turn, at most `per_sm` per SM.
+inline int token_blocks(int tokens, int per_sm) {
+  return blocks_for((tokens + kHeadWarps - 1) / kHeadWarps, per_sm);
+}
 __device__ inline int grid_warp_index() {
   return static_cast<int>(blockIdx.x * kHeadWarps + threadIdx.x / kWarp);
 }

@@ -72,11 +72,12 @@ inline cuda::TokenNumbers token_numbers(const at::Tensor& x_btn) {
   return {const_data(x_btn), token_stride(x_btn)};
 }
 
-// Makes the shape for attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
+// Makes the shape for attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd]; if v
+// is undefined, each query head is a group of its own.
 inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tensor& v) {
   return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
           .heads = static_cast<int>(y.size(2)),
-          .kv_heads = static_cast<int>(v.size(2)),
+          .kv_heads = static_cast<int>((v.defined() ? v : y).size(2)),
           .head_dim = static_cast<int>(y.size(3))};
 }
 

@@ -62,8 +62,9 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
       T* const out = query ? contiguous_head<T>(q, token, heads, head, dim)
                            : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
       if (interleaved && moved && !query) {
-        const int position = position_of(shape, token);
-        if (position + 1 < shape.seq_len) store_rounded(out + kv_heads * dim + lane.offset, y);
+        const auto position = position_of(shape, token);
+        if (position + 1 < static_cast<unsigned>(shape.seq_len))
+          store_rounded(out + kv_heads * dim + lane.offset, y);
         if (position > 0) continue;
       }
       store_rounded(out + lane.offset, y);
@@ -91,11 +92,10 @@ __global__ void __launch_bounds__(kHeadThreads)
 void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool key_offset,
                 void* to, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
-  const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     copy_heads_kernel<decltype(zero), lanes()>
-        <<<blocks_for(token_blocks, 8), kHeadThreads, 0, stream>>>(shape, from, heads, key_offset,
-                                                                   to);
+        <<<token_blocks(shape.tokens, 8), kHeadThreads, 0, stream>>>(shape, from, heads, key_offset,
+                                                                     to);
   });
   check_launch("copy_heads");
 }
@@ -103,12 +103,11 @@ void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool 
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
-  const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     dispatch_pairs(shape, [&](auto interleaved) {
       forward_kernel<decltype(zero), lanes(), interleaved()>
-          <<<blocks_for(token_blocks, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k,
-                                                                                  v);
+          <<<token_blocks(shape.tokens, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k,
+                                                                                    v);
     });
   });
   check_launch("qk_norm_rope_forward");

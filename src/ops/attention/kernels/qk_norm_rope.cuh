@@ -1,6 +1,6 @@
 #pragma once
 // Device code that forward and backward of qk_norm_rope() share.
-#include "ops/attention/kernels/head_vectors.cuh"
+#include "ops/attention/kernels/rotary.cuh"
 
 namespace tg::cuda {
 
@@ -27,10 +27,6 @@ __device__ T* contiguous_head(void* tensor, int token, int heads, int head, int 
 template <typename T, int lanes>
 __device__ bool moves_key(const QkvShape& shape) {
   return shape.key_offset && HeadLane<T, lanes>().offset >= shape.channels / 2;
-}
-// A token's position in its row.
-__device__ inline int position_of(const QkvShape& shape, int token) {
-  return static_cast<int>(static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len));
 }
 
 // Calls op(std::bool_constant) with shape.interleaved.

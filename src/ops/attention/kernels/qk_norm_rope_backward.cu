@@ -98,11 +98,12 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
     P x, dy;
     float r;  // inverse_rms
   };
-  // The gradient of a moved key is that of the next token; the row's first one also has its own.
+  // A moved key has the next token's gradient; the row's first key also has its own token's.
   const bool moved = interleaved && !query && moves_key<T, lanes>(shape);
   const auto load_dy = [&](int token, bool in_bounds) {
     if (!interleaved || !moved) return dy.load(token, in_bounds);
-    return dy.load(token + 1, in_bounds && position_of(shape, token) + 1 < shape.seq_len);
+    return dy.load(token + 1, in_bounds && position_of(shape, token) + 1 <
+                                               static_cast<unsigned>(shape.seq_len));
   };
   const auto load = [&](int token) {
     const bool in_bounds = in_head && token < shape.tokens;

@@ -4,8 +4,8 @@
 
 namespace tg::cuda {
 
-// Head sizes and rotated parts for which qkv_proj_norm_rope has a kernel. Interleaved pairs, also
-// of two tables: those of the speedrun's records 89 and 91.
+// Head sizes and rotated parts for which qkv_proj_norm_rope has a kernel. Interleaved pairs,
+// with one table or two: the shapes of the speedrun's records 89 and 91.
 constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t half_rope_dims,
                                            bool interleaved) {
   if (interleaved) return head_dim == 128 && (half_rope_dims == 24 || half_rope_dims == 32);

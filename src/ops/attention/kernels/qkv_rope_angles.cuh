@@ -2,7 +2,7 @@
 // RoPE in the epilogue of the QKV projection's GEMM. Of a head and token, a consumer thread's
 // accumulators [4·j] and [4·j + 1] are columns 8·j + `column` and 8·j + `column` + 1: the thread
 // holds both elements of every pair.
-#include "ops/attention/kernels/attention_kernel.h"
+#include "ops/attention/kernels/rotary.cuh"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {
@@ -26,7 +26,7 @@ struct HalfSplitAngles {
 
   __device__ static HalfSplitAngles load(const AngleTables<T>& tables, const QkvShape& shape,
                                          int token, int, int column) {
-    const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+    const auto position = position_of(shape, token);
     const auto offset = position * (8 * half_chunks) + column;
     HalfSplitAngles loaded;
 #pragma unroll
@@ -46,15 +46,15 @@ struct HalfSplitAngles {
   }
 };
 
-// Of interleaved pairs, in the table of `head`. `chunks`: number of 8-column chunks in a head's
-// rotated part.
+// cos and sin of interleaved pairs, in the table of `head`. `chunks`: number of 8-column chunks in
+// a head's rotated part.
 template <typename T, int chunks>
 struct InterleavedAngles {
   unsigned angles[chunks];  // cos in the low half, sin in the high half
 
   __device__ static InterleavedAngles load(const AngleTables<T>& tables, const QkvShape& shape,
                                            int token, int head, int column) {
-    const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+    const auto position = position_of(shape, token);
     const auto table = static_cast<unsigned>(head) % static_cast<unsigned>(shape.tables);
     const auto offset = (position * shape.tables + table) * (4 * chunks) + column / 2;
     const auto* const cos = reinterpret_cast<const unsigned short*>(tables.cos) + offset;

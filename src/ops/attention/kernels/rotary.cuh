@@ -4,9 +4,14 @@
 
 namespace tg::cuda {
 
+// A token's position in its row.
+__device__ inline unsigned position_of(const QkvShape& shape, int token) {
+  return static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+}
+
 // Offset of the angles of a token and head in QkNormRopeInputs::cos and sin.
 __device__ inline std::int64_t angles_offset(const QkvShape& shape, int token, int head) {
-  const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+  const auto position = position_of(shape, token);
   const auto table = static_cast<unsigned>(head) % static_cast<unsigned>(shape.tables);
   return (std::int64_t{position} * shape.tables + table) * shape.half_rope_dims;
 }
@@ -34,7 +39,7 @@ struct Rotary<T, lanes, false> {
     partner = static_cast<int>(threadIdx.x % kWarp) + distance;
     P c{}, s{};
     if (is_rotated) {
-      const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+      const auto position = position_of(shape, token);
       const auto index = std::int64_t{position} * half + lane.offset - (first ? 0 : half);
       c = load_pack(static_cast<const T*>(in.cos) + index);
       s = load_pack(static_cast<const T*>(in.sin) + index);

@@ -1,7 +1,7 @@
 // Heads times a weight of each token: a given one (scaled_heads), or a gate's (gated_values), whose
 // inputs are the first channels of the normed input n and of the row itself. Forward reads x once
 // and writes the output once. Backward reads x and the upstream gradient once and writes x's
-// gradient once; the gate's gradient of n is added to that of n's other readers.
+// gradient once; the gate adds its gradient to n's gradient from other readers.
 #include "ops/attention/kernels/head_gate.cuh"
 #include "ops/attention/kernels/token_weights_kernel.h"
 #include "ops/norm/sum_rows.h"
@@ -167,10 +167,6 @@ __global__ void __launch_bounds__(kHeadThreads, kGatedBackwardBlocks)
   write_block_sums(gate_sums, gate_columns, gradients.partials);
 }
 
-int grid_size(const ScaledHeadsShape& shape, int per_sm) {
-  return blocks_for((shape.tokens + kHeadWarps - 1) / kHeadWarps, per_sm);
-}
-
 HeadFactors factors_of(const ValueGate& gate) {
   return {.given = {},
           .gate = {.x = gate.n.data,
@@ -187,8 +183,9 @@ void forward(const ScaledHeadsShape& shape, const HeadVectors& x, const HeadFact
              void* out, Dtype dtype, Stream stream) {
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    forward_kernel<T, lanes(), gated><<<grid_size(shape, kBlocks), kHeadThreads, 0, stream>>>(
-        shape, x, factors, static_cast<T*>(out));
+    forward_kernel<T, lanes(), gated>
+        <<<token_blocks(shape.tokens, kBlocks), kHeadThreads, 0, stream>>>(shape, x, factors,
+                                                                           static_cast<T*>(out));
   });
 }
 
@@ -215,14 +212,15 @@ void scaled_heads_backward(const ScaledHeadsShape& shape, const HeadVectors& x,
   const HeadFactors factors{.given = weights, .gate = {}};
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    scaled_backward_kernel<T, lanes()><<<grid_size(shape, kBlocks), kHeadThreads, 0, stream>>>(
-        shape, x, factors, d_out, dx, static_cast<T*>(d_weights));
+    scaled_backward_kernel<T, lanes()>
+        <<<token_blocks(shape.tokens, kBlocks), kHeadThreads, 0, stream>>>(
+            shape, x, factors, d_out, dx, static_cast<T*>(d_weights));
   });
   check_launch("scaled_heads_backward");
 }
 
 int gated_values_backward_blocks(const ScaledHeadsShape& shape) {
-  return grid_size(shape, kGatedBackwardBlocks);
+  return token_blocks(shape.tokens, kGatedBackwardBlocks);
 }
 
 void gated_values_backward(const ScaledHeadsShape& shape, const HeadVectors& v,

@@ -154,9 +154,6 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
   if constexpr (gated) write_block_sums(gate_sums, gate_columns, gate_gradients.partials);
 }
 
-int grid_size(const ExclusiveShape& shape, int per_sm) {
-  return blocks_for((shape.tokens + kHeadWarps - 1) / kHeadWarps, per_sm);
-}
 constexpr int kBlocks = 16;  // per SM
 
 // Calls op(T{}, lanes, whether there is a gate).
@@ -176,13 +173,14 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInp
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);
     forward_kernel<T, lanes(), gated()>
-        <<<grid_size(shape, kBlocks), kHeadThreads, 0, stream>>>(shape, in, static_cast<T*>(out));
+        <<<token_blocks(shape.tokens, kBlocks), kHeadThreads, 0, stream>>>(shape, in,
+                                                                           static_cast<T*>(out));
   });
   check_launch("exclusive_attention_forward");
 }
 
 int gated_exclusive_backward_blocks(const ExclusiveShape& shape) {
-  return grid_size(shape, kGatedBackwardBlocks);
+  return token_blocks(shape.tokens, kGatedBackwardBlocks);
 }
 
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
@@ -191,7 +189,7 @@ void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveIn
   if (shape.tokens == 0) return;
   const int columns = in.gate.x == nullptr ? 0 : shape.heads * in.gate.window;
   const int blocks =
-      columns == 0 ? grid_size(shape, kBlocks) : gated_exclusive_backward_blocks(shape);
+      columns == 0 ? token_blocks(shape.tokens, kBlocks) : gated_exclusive_backward_blocks(shape);
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);
