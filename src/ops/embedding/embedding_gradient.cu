@@ -8,11 +8,12 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
 // Sorted ids per thread, for one pack of columns. Longer chunks leave the GPU idle with the
 // narrowest tables, shorter ones write more partial sums.
 constexpr int kChunk = 64;
-constexpr int kLoadsInFlight = 8;  // per thread
+constexpr int kSumBlocks = 5;      // per SM: all of them at once for 49,152 rows of 768
+constexpr int kLoadsInFlight = 4;  // per thread: rows, and the sums that they are added to
 
 std::int64_t num_chunks(std::int64_t count) {
   return (count + kChunk - 1) / kChunk;
@@ -33,10 +34,9 @@ struct ThreadWork {
   }
 };
 
-// Computes to[k] += sum[k], without atomics: each row of the gradient has one writer.
+// Computes to[k] = before[k] + sum[k], without atomics: each row of the gradient has one writer.
 template <int kSize>
-__device__ void add_to(float* to, const float (&sum)[kSize]) {
-  const auto before = load_pack<float, kSize>(to);
+__device__ void store_sum(float* to, const Pack<float, kSize>& before, const float (&sum)[kSize]) {
   float after[kSize];
 #pragma unroll
   for (int k = 0; k < kSize; ++k) after[k] = before[k] + sum[k];
@@ -47,7 +47,7 @@ __device__ void add_to(float* to, const float (&sum)[kSize]) {
 // width]: row 0 for a run that began in an earlier chunk, row 1 for one that begins here and
 // continues in the next.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kSumBlocks)
     sum_runs_kernel(const T* __restrict__ rows, const std::int32_t* __restrict__ ids,
                     const std::int64_t* __restrict__ order, std::int64_t count, int width,
                     float* __restrict__ partials, float* __restrict__ gradient) {
@@ -59,6 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   float sum[kSize] = {};
   for (std::int64_t first = work.begin; first < work.end; first += kLoadsInFlight) {
     Pack<T> loaded[kLoadsInFlight];
+    Pack<float, kSize> before[kLoadsInFlight];
     int next_ids[kLoadsInFlight];
 #pragma unroll
     for (int k = 0; k < kLoadsInFlight; ++k) {
@@ -66,6 +67,13 @@ __global__ void __launch_bounds__(kThreads)
       if (i >= work.end) continue;
       loaded[k] = load_pack(rows + order[i] * width + work.column);
       next_ids[k] = i + 1 < count ? ids[i + 1] : -1;
+    }
+    // Now, since a load that waits for the sum would leave one access in flight where ids are rare.
+#pragma unroll
+    for (int k = 0; k < kLoadsInFlight; ++k) {
+      const int own = k == 0 ? id : next_ids[k - 1];
+      if (first + k < work.end && next_ids[k] != own)
+        before[k] = load_pack<float, kSize>(gradient + std::int64_t{own} * width + work.column);
     }
 #pragma unroll
     for (int k = 0; k < kLoadsInFlight; ++k) {
@@ -79,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
         store_rounded(partials + (2 * work.chunk + (began_before ? 0 : 1)) * width + work.column,
                       sum);
       } else {
-        add_to(gradient + std::int64_t{id} * width + work.column, sum);
+        store_sum(gradient + std::int64_t{id} * width + work.column, before[k], sum);
       }
 #pragma unroll
       for (int l = 0; l < kSize; ++l) sum[l] = 0;
@@ -122,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
       for (int l = 0; l < kSize; ++l) sum[l] += loaded[k][l];
     }
   }
-  add_to(gradient + std::int64_t{id} * width + work.column, sum);
+  float* const to = gradient + std::int64_t{id} * width + work.column;
+  store_sum(to, load_pack<float, kSize>(to), sum);
 }
 
 }  // namespace
