@@ -148,13 +148,12 @@ class ForwardPass {
 
   SharedTensor gates(std::int64_t network, const SharedTensor& x, std::int64_t count) const {
     const auto& p = parameters_;
-    return shared(token_gates(x.tensor, network_of(p.gate_w1, p.gate_w2, p.gate_b2, network, count),
+    return shared(token_gates(x, network_of(p.gate_w1, p.gate_w2, p.gate_b2, network, count),
                               layers_[p.gate_scale]));
   }
   SharedTensor mixes(std::int64_t network, const SharedTensor& x, std::int64_t count) const {
     const auto& p = parameters_;
-    return shared(
-        token_gates(x.tensor, network_of(p.mudd_w1, p.mudd_w2, p.mudd_b2, network, count), 0.1));
+    return shared(token_gates(x, network_of(p.mudd_w1, p.mudd_w2, p.mudd_b2, network, count), 0.1));
   }
   // The first `count` outputs of a network.
   TokenGateWeights network_of(ParameterId w1, ParameterId w2, ParameterId b2, std::int64_t network,

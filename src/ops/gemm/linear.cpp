@@ -80,24 +80,34 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
 
 // For a parameter in a dtype other than x's.
 struct CastingLinear : torch::autograd::Function<CastingLinear> {
+  // x_gradient: the sum that takes dx, or null.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const at::Tensor& parameter) {
+                            const at::Tensor& parameter, const GradientSumPtr& x_gradient) {
     const auto value = parameter.to(x.scalar_type());
     context->save_for_backward({x, value});
     context->saved_data["dtype"] = parameter.scalar_type();
+    context->saved_data["x_gradient"] = in_capsule(x_gradient);
     return at::linear(x, value);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &value = saved[1];
     at::Tensor dx, dw;
-    if (context->needs_input_grad(0)) dx = at::matmul(upstream[0], value);
+    if (context->needs_input_grad(0)) {
+      const auto sum = from_capsule<GradientSumPtr>(context->saved_data["x_gradient"]);
+      if (sum) {
+        const bool begun = sum->begun();
+        as_rows(sum->whole()).addmm_(as_rows(upstream[0]), value, /*beta=*/begun ? 1 : 0);
+      } else {
+        dx = at::matmul(upstream[0], value);
+      }
+    }
     if (context->needs_input_grad(1)) {
       dw = at::zeros(value.sizes(),
                      value.options().dtype(context->saved_data["dtype"].toScalarType()));
       accumulate_gemm(dw, as_rows(upstream[0]).t(), as_rows(x));
     }
-    return {dx, dw};
+    return {dx, dw, at::Tensor()};
   }
 };
 
@@ -106,12 +116,18 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 at::Tensor linear(const NormedInput& in, const Weight& weight) {
   const auto materialized = in.materialized();
   const auto& x = materialized.tensor();
-  if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
+  if (weight.value.scalar_type() != x.scalar_type())
+    return CastingLinear::apply(x, weight.value, GradientSumPtr());
   if (weight.uses_autograd() || !at::GradMode::is_enabled())
     return linear_forward(materialized, weight);
   // Else autograd would not call backward.
   assert(x.requires_grad() || !weight.gradient.defined());
   return AccumulatingLinear::apply(x, materialized, weight);
+}
+
+at::Tensor linear(const SharedTensor& x, const Weight& weight) {
+  if (weight.value.scalar_type() == x.tensor.scalar_type()) return linear(x.tensor, weight);
+  return CastingLinear::apply(x.tensor, weight.value, x.gradient);
 }
 
 }  // namespace tg

@@ -3,6 +3,7 @@
 
 #include "ops/gemm/fp8.h"
 #include "ops/gemm/normed_input.h"
+#include "ops/shared_gradient.h"
 
 namespace tg {
 
@@ -25,6 +26,9 @@ struct Weight {
 // half precision, in which the sum over a step's tokens would overflow (fp16). With `fp8`, the
 // GEMMs of x·Wᵀ and dx have FP8 operands; dW's does not.
 at::Tensor linear(const NormedInput& x, const Weight& weight);
+// The same of a tensor that other operations read too. The GEMM of a parameter in another dtype
+// than x's adds dx to x's sum.
+at::Tensor linear(const SharedTensor& x, const Weight& weight);
 
 // Building blocks of autograd Functions with a weight. Views x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
