@@ -92,7 +92,8 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     const auto [k, v] = seen_by(call, heads, pass);
     y = plain_attention(call, heads.q, k, v, pass);
     if (token_weights.composes())
-      y = y + composed_attention(heads.q, k, v,
+      // The kernel of the heads' norms adds the gradient of exclusive_v to that of v.
+      y = y + composed_attention(heads.q, k, whole ? heads.exclusive_v : v,
                                  {.pre = token_weights.pre,
                                   .post = token_weights.post,
                                   .scale = 1 / std::sqrt(static_cast<double>(qk_head_dim_)),
