@@ -1,7 +1,8 @@
-// usage: op_bench [record] [speedrun_124m] [heads] [composed]
+// usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89]
 //
 // Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
-// heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, and composed attention, in bf16:
+// heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, composed attention, and record
+// 89's layers, in bf16:
 // milliseconds forward and backward, GB/s or TFLOP/s, as a fraction of what a copy, a GEMM and
 // attention reach on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are
 // tiny and each runs once, as a test that every row works.
@@ -33,7 +34,7 @@ Recipe tiny(Recipe r) {
   return r;
 }
 
-constexpr std::string_view kHeads = "heads", kComposed = "composed";
+constexpr std::string_view kHeads = "heads", kComposed = "composed", kSpeedrun89 = "speedrun_89";
 
 // The head and its loss: [tokens, dim] x [columns, dim].
 void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t columns) {
@@ -49,27 +50,29 @@ void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t
   head_rows(timer, make, tokens, columns);
 }
 
-// Composed attention over one row.
-void composed(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
-  fmt::print("\n{}, of a row of {} tokens\n", kComposed, tokens);
+// Rows of one row of tokens.
+void of_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::string_view name,
+            void (*rows)(OpTimer&, const Inputs&, std::int64_t)) {
+  fmt::print("\n{}, of a row of {} tokens\n", name, tokens);
   {
     const at::NoGradGuard no_grad;
     const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
     timer.measure_ceilings({plain({tokens, 768})}, {{plain({tokens, 768}), plain({768, 768})}},
                            {1, 64, 6, 128});
   }
-  composed_attention_rows(timer, make, tokens);
+  rows(timer, make, tokens);
 }
 
 void run(int argc, char** argv) {
   const std::vector<std::string_view> names(argv + 1, argv + argc);
   const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   for (const auto name : names) {
-    REQUIRE(name == kHeads || name == kComposed ||
+    REQUIRE(name == kHeads || name == kComposed || name == kSpeedrun89 ||
                 std::any_of(std::begin(kRecipes), std::end(kRecipes),
                             [&](const Recipe& r) { return name == r.name; }),
             ExitCode::usage,
-            "usage: op_bench [record] [speedrun_124m] [heads] [composed], got '{}'", name);
+            "usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89], got '{}'",
+            name);
   }
   const Inputs make{at::TensorOptions(device).dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat)};
   OpTimer timer(device);
@@ -96,7 +99,12 @@ void run(int argc, char** argv) {
     attention_rows(timer, recipe, make);
     muon_rows(timer, recipe, make);
   }
-  if (wanted(kComposed)) composed(timer, make, device.is_cuda() ? 49152 : 300);
+  const std::int64_t row = device.is_cuda() ? 49152 : 300;
+  if (wanted(kComposed)) of_row(timer, make, row, kComposed, composed_attention_rows);
+  if (wanted(kSpeedrun89)) {
+    use_attention(choose_attention("auto", device, make.dtype(), 128));
+    of_row(timer, make, row, kSpeedrun89, speedrun_89_rows);
+  }
   if (!wanted(kHeads)) return;
   if (!device.is_cuda()) return heads(timer, make, 16, 64);
   heads(timer, make, 65536, 8192);

@@ -42,6 +42,8 @@ void gemm_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
 void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
 // Of record 89's last layer: 6 heads of 128 and a window of 112 in documents of about 500 tokens.
 void composed_attention_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens);
+// Kernels of record 89's attention layers, of one row of `tokens`.
+void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens);
 void muon_rows(OpTimer& timer, const Recipe& r, const Inputs& make);
 // Heads of kMinFusedColumns columns: without a pass over the logits, and with
 // softcap_cross_entropy's pass.
