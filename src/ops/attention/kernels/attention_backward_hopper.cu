@@ -67,17 +67,18 @@ template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
     round_q_sum_kernel(AttentionShape shape, const float* q_sum, T* d_q) {
   constexpr int head_packs = head_dim / 8;
-  const auto packs = std::int64_t{shape.batch} * shape.seq_len * shape.heads * head_packs;
-  for (auto i = std::int64_t{blockIdx.x} * kHeadThreads + threadIdx.x; i < packs;
-       i += std::int64_t{gridDim.x} * kHeadThreads) {
-    const int pack = static_cast<int>(i % head_packs);
-    const int head = static_cast<int>(i / head_packs % shape.heads);
-    const auto token = i / head_packs / shape.heads;
-    const auto sequence = token / shape.seq_len;
-    float x[8];
-    load_query_sum<head_dim>(q_sum + (sequence * shape.heads + head) * shape.padded_len * head_dim,
-                             static_cast<int>(token % shape.seq_len), pack, x);
-    store_rounded(d_q + i * 8, x);
+  const int packs = shape.batch * shape.seq_len * shape.heads * head_packs;
+  // Whole warps loop, since lanes exchange channels.
+  for (int first = grid_warp_index() * kWarp; first < packs; first += num_grid_warps() * kWarp) {
+    const int i = first + static_cast<int>(threadIdx.x % kWarp), pack = i % head_packs;
+    const int head = i / head_packs % shape.heads, token = i / head_packs / shape.heads;
+    const auto head_index = std::int64_t{token / shape.seq_len} * shape.heads + head;
+    QuerySum<head_dim> sum{};
+    if (i < packs)
+      sum = QuerySum<head_dim>::load(q_sum + head_index * shape.padded_len * head_dim,
+                                     static_cast<unsigned>(token % shape.seq_len), pack);
+    const auto rounded = sum.template rounded<T>(pack);
+    if (i < packs) store_pack(d_q + std::int64_t{i} * 8, rounded);
   }
 }
 

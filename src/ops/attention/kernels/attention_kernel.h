@@ -105,7 +105,7 @@ struct QkNormRopeUpstream {
 
 constexpr int kWeightSums = 1;
 struct QkNormRopeGradients {
-  void* qkv;         // null: only qkv_copy is written
+  void* qkv;         // with qkv_copy only its values are written, or if null nothing
   void* first_v;     // may alias the upstream first_v; null in the first layer
   float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
   float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight

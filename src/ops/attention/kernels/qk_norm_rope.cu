@@ -33,6 +33,7 @@ template <typename T, int lanes, bool interleaved>
 __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
     forward_kernel(QkvShape shape, QkNormRopeInputs in, void* q, void* k, void* v) {
   using P = Pack<T>;
+  using Pairs = Rotary<T, lanes, interleaved>;
   const HeadLane<T, lanes> lane;
   const bool in_head = lane.offset < shape.head_dim;
   const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   const float first_weight = first_weight_of(in);
   const bool moved = interleaved && moves_key<T, lanes>(shape);
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
-    Rotary<T, lanes, interleaved> rotary(shape, in, token, lane.head, 1);
+    const auto position = position_of(shape, token);
+    Pairs rotary(shape, Pairs::column(shape, in, lane.head).load(position), 1);
     // Prefetches the next heads while the current ones are computed.
     P x = load_head<T>(qkv, token, lane.head, lane.offset, in_head && lane.head < qk_heads);
     for (int head = lane.head; head - lane.head < qk_heads; head += lane.heads_per_warp) {
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
       float scale = rsqrtf(warp_sum<lanes>(dot(x, x)) * mean + kNormEpsilon);
       float y[P::size];
       if constexpr (interleaved && lane.heads_per_warp == 1)
-        rotary = Rotary<T, lanes, interleaved>(shape, in, token, head, 1);
+        rotary = Pairs(shape, Pairs::column(shape, in, head).load(position), 1);
       rotary.rotate(x, y);
       x = prefetched;
       if (!in_head || head >= qk_heads) continue;
@@ -62,7 +64,6 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
       T* const out = query ? contiguous_head<T>(q, token, heads, head, dim)
                            : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
       if (interleaved && moved && !query) {
-        const auto position = position_of(shape, token);
         if (position + 1 < static_cast<unsigned>(shape.seq_len))
           store_rounded(out + kv_heads * dim + lane.offset, y);
         if (position > 0) continue;

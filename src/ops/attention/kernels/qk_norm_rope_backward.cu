@@ -1,6 +1,7 @@
 // Backward of qk_norm_rope(): reads q, k and the gradients of q, k and v once and writes the
 // gradient of qkv; it recomputes the norm, unless the projection's epilogue saved it
 // (qkv_proj_norm_rope_hopper.h).
+#include "ops/attention/kernels/head_columns.cuh"
 #include "ops/attention/kernels/qk_norm_rope.cuh"
 #include "ops/attention/kernels/query_sum.cuh"
 #include "ops/attention/kernels/rotary.cuh"
@@ -11,66 +12,36 @@ namespace tg::cuda {
 
 namespace {
 
-// Per SM. Backward runs as one wave, since each CTA writes a row of partial sums. Fewer CTAs with
-// more registers each are slower, and so are spills.
-constexpr int kBackwardBlocks = 4;
-
-// A warp's work in backward: the same `heads_per_warp` heads for all its tokens, so that per-head
-// state, such as the gain's gradient, stays in registers.
-template <typename T, int lanes>
-struct WarpWork {
-  int head;  // of this lane; may be out of range
-  int token, token_step;
-
-  __device__ WarpWork(int heads, int tokens) {
-    const HeadLane<T, lanes> lane;
-    const int groups = (heads + lane.heads_per_warp - 1) / lane.heads_per_warp;
-    token_step = num_grid_warps() / groups;
-    head = grid_warp_index() % groups * lane.heads_per_warp + lane.head;
-    token = grid_warp_index() < token_step * groups ? grid_warp_index() / groups : tokens;
-  }
-};
-
-// A lane's pack of one head in every token, addressed with one multiply-add.
-template <typename T>
-class HeadColumn {
- public:
-  __device__ HeadColumn(HeadVectors from, int head, int offset)
-      : token_bytes_(static_cast<int>(from.token_stride * sizeof(T))) {
-    if (from.data != nullptr)
-      start_ = static_cast<const T*>(from.data) + head * from.head_stride + offset;
-  }
-
-  __device__ Pack<T> load(int token, bool in_bounds) const {
-    return in_bounds && start_ != nullptr ? load_pack(pointer(token)) : Pack<T>{};
-  }
-  __device__ const T* pointer(int token) const {
-    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(start_) +
-                                      std::int64_t{token} * token_bytes_);
-  }
-
- private:
-  const T* start_ = nullptr;
-  int token_bytes_;
-};
-
-// Loads this lane's pack of a query head's gradient from q_sum, rounded to T.
-template <typename T, int lanes>
-__device__ Pack<T> load_rounded_query_sum(const QkvShape& shape, const QkNormRopeUpstream& upstream,
-                                          int token, int head) {
-  constexpr int head_dim = lanes * Pack<T>::size;
-  const auto position = static_cast<unsigned>(token), length = static_cast<unsigned>(shape.seq_len);
-  const auto head_index = std::int64_t{position / length} * shape.heads + head;
-  float x[Pack<T>::size];
-  load_query_sum<head_dim>(upstream.q_sum + head_index * upstream.padded_len * head_dim,
-                           static_cast<int>(position % length), HeadLane<T, lanes>().index, x);
-  return Pack<T>::rounded(x);
-}
+// Per SM. Backward runs as one wave, since each CTA writes a row of partial sums. With more CTAs
+// the registers of what a lane prefetches would be spilled.
+constexpr int kBackwardBlocks = 3;
 
 template <int size>
 struct Floats {
   float values[size];
   __device__ float operator[](int i) const { return values[i]; }
+};
+
+// The row and the position of a warp's token. The step is divided once, so that the loop has no
+// division.
+class RowPosition {
+ public:
+  unsigned row, position;
+
+  __device__ RowPosition(const QkvShape& shape, int token, int token_step)
+      : length_(static_cast<unsigned>(shape.seq_len)) {
+    row = static_cast<unsigned>(token) / length_, position = position_of(shape, token);
+    row_step_ = static_cast<unsigned>(token_step) / length_;
+    position_step_ = position_of(shape, token_step);
+  }
+  __device__ bool is_last() const { return position + 1 == length_; }
+  __device__ void advance() {
+    row += row_step_, position += position_step_;
+    if (position >= length_) ++row, position -= length_;
+  }
+
+ private:
+  unsigned length_, row_step_, position_step_;
 };
 
 // With n = x·r the normalised head, R the rotation, g the gain and y = g·R(n): dn = g·R⁻¹(dy), dg =
@@ -81,9 +52,11 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
                                    const QkNormRopeUpstream& upstream, void* d_qkv,
                                    Fp8Writer<copies>& copy, float* gain_sums) {
   using P = Pack<T>;
+  using Pairs = Rotary<T, lanes, interleaved>;
+  using Sum = QuerySum<sums_q ? lanes * P::size : 64>;
   const HeadLane<T, lanes> lane;
   const int heads = shape.heads, qk_heads = heads + shape.kv_heads;
-  const int all_heads = qk_heads + shape.kv_heads;
+  const int row_size = (qk_heads + shape.kv_heads) * shape.head_dim;
   const WarpWork<T, lanes> work(qk_heads, shape.tokens);
   const int head = work.head;
   const bool in_head = lane.offset < shape.head_dim && head < qk_heads, query = head < heads;
@@ -94,47 +67,63 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
   const HeadColumn<T> dy(query ? upstream.q : upstream.k, query ? head : head - heads, lane.offset);
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
-  struct Loaded {
-    P x, dy;
-    float r;  // inverse_rms
-  };
+  const auto angles = Pairs::column(shape, in, head);
+  const bool sums = sums_q && query;
   // A moved key has the next token's gradient; the row's first key also has its own token's.
   const bool moved = interleaved && !query && moves_key<T, lanes>(shape);
-  const auto load_dy = [&](int token, bool in_bounds) {
-    if (!interleaved || !moved) return dy.load(token, in_bounds);
-    return dy.load(token + 1, in_bounds && position_of(shape, token) + 1 <
-                                               static_cast<unsigned>(shape.seq_len));
+  struct Loaded {
+    P x, dy;
+    Sum sum;  // instead of dy
+    typename Pairs::Loaded angles;
+    float r;  // inverse_rms
   };
-  const auto load = [&](int token) {
-    const bool in_bounds = in_head && token < shape.tokens;
-    Loaded loaded{x.load(token, in_bounds), load_dy(token, in_bounds),
-                  rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
-    if constexpr (sums_q) {
-      if (query && in_bounds)
-        loaded.dy = load_rounded_query_sum<T, lanes>(shape, upstream, token, head);
+  Loaded next{};  // stays zero in idle lanes
+  RowPosition at(shape, work.token, work.token_step);
+  const auto load_next = [&](int token) {
+    if (!in_head || token >= shape.tokens) return;
+    next.x = x.load(token);
+    if (sums) {
+      const auto sum_head = std::int64_t{at.row} * heads + head;
+      next.sum = Sum::load(upstream.q_sum + sum_head * upstream.padded_len * (lanes * P::size),
+                           at.position, lane.index);
+    } else {
+      next.dy = dy.load(token + moved, !(moved && at.is_last()));
     }
-    return loaded;
+    if constexpr (interleaved) next.angles = angles.load(at.position);
+    if constexpr (rotated) next.r = inverse_rms[std::int64_t{token} * qk_heads];
   };
 
   float gain_sum = 0;
   // Prefetches the next token while the current one is computed.
-  Loaded next = load(work.token);
+  load_next(work.token);
   for (int token = work.token; token < shape.tokens; token += work.token_step) {
-    const Loaded current = next;
-    const Rotary<T, lanes, interleaved> rotary(shape, in, token, head, -1);
-    next = load(token + work.token_step);
+    Loaded current = next;
+    const unsigned position = at.position;
+    // Half-split angles, twice as many, would take too many registers.
+    if constexpr (!interleaved) current.angles = angles.load(position);
+    at.advance();
+    load_next(token + work.token_step);
+    P packed_dy = current.dy;
+    if constexpr (sums_q) {
+      const P rounded = current.sum.template rounded<T>(lane.index);
+      if (sums) packed_dy = rounded;
+    }
     const auto current_dy = [&] {
       if constexpr (interleaved) {
         Floats<P::size> sum;
-        const bool has_own = moved && in_head && position_of(shape, token) == 0;
-        const P own = dy.load(token, has_own);
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) sum.values[i] = current.dy[i] + own[i];
+        for (int i = 0; i < P::size; ++i) sum.values[i] = packed_dy[i];
+        if (moved && in_head && position == 0) {
+          const P own = dy.load(token);
+#pragma unroll
+          for (int i = 0; i < P::size; ++i) sum.values[i] += own[i];
+        }
         return sum;
       } else {
-        return current.dy;
+        return packed_dy;
       }
     }();
+    const Pairs rotary(shape, current.angles, -1);
     float out[P::size];
     if constexpr (rotated) {
       const float d_gain = warp_sum<lanes>(dot(current.x, current_dy)) * inverse_gain;
@@ -157,9 +146,11 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
       gain_sum += d_gain;
     }
     if (!in_head) continue;
-    const auto at = (std::int64_t{token} * all_heads + head) * shape.head_dim + lane.offset;
-    if (d_qkv != nullptr) store_rounded(static_cast<T*>(d_qkv) + at, out);
-    copy.store(at, P::rounded(out));
+    const auto offset = std::int64_t{token} * row_size + head * shape.head_dim + lane.offset;
+    if constexpr (copies)
+      copy.store(offset, P::rounded(out));
+    else
+      store_rounded(static_cast<T*>(d_qkv) + offset, out);
   }
   if (query && lane.index == 0) gain_sums[head] = gain_sum;
 }
@@ -172,38 +163,53 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
   const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
   const int qk_heads = shape.heads + kv_heads, all_heads = qk_heads + kv_heads;
+  const int row_size = all_heads * dim;
   const WarpWork<T, lanes> work(kv_heads, shape.tokens);
   const int head = work.head;
   const float first_weight = first_weight_of(in);
-  float sum = 0;
+  const bool mixed = out.first_v != nullptr;
+  const HeadColumn<T> dv(upstream.v, head, lane.offset),
+      exclusive_dv(upstream.exclusive_v, head, lane.offset),
+      later_layers(upstream.first_v, head, lane.offset),
+      first_v(mixed ? in.first_v : HeadVectors{}, head, lane.offset);
   const int tokens = lane.offset < dim && head < kv_heads ? shape.tokens : 0;
+  struct Loaded {
+    P dv, exclusive_dv, later_layers, first_v;
+    float row_scale;
+  };
+  Loaded next{};
+  const auto load_next = [&](int token) {
+    if (token >= tokens) return;
+    next = {dv.load(token), exclusive_dv.load(token), later_layers.load(token), first_v.load(token),
+            row_scale_of(in, token)};
+  };
+  float sum = 0;
+  // Prefetches like norm_rope_backward().
+  load_next(work.token);
   for (int token = work.token; token < tokens; token += work.token_step) {
-    const P a = load_head<T>(upstream.v, token, head, lane.offset);
-    const P b = load_head<T>(upstream.exclusive_v, token, head, lane.offset);
-    const P later_layers = load_head<T>(upstream.first_v, token, head, lane.offset);
+    const Loaded current = next;
+    load_next(token + work.token_step);
     float d[P::size];
 #pragma unroll
-    for (int i = 0; i < P::size; ++i) d[i] = a[i] + b[i];
-    if (out.first_v == nullptr) {
+    for (int i = 0; i < P::size; ++i) d[i] = current.dv[i] + current.exclusive_dv[i];
+    if (!mixed) {
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) d[i] += later_layers[i];
+      for (int i = 0; i < P::size; ++i) d[i] += current.later_layers[i];
     } else {
-      const P first = load_head<T>(in.first_v, token, head, lane.offset);
       float d_first[P::size];
 #pragma unroll
       for (int i = 0; i < P::size; ++i) {
-        d_first[i] = later_layers[i] + first_weight * d[i];
-        sum += d[i] * first[i];
+        d_first[i] = current.later_layers[i] + first_weight * d[i];
+        sum += d[i] * current.first_v[i];
       }
       store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + lane.offset,
                     d_first);
     }
-    const float row_scale = row_scale_of(in, token);
 #pragma unroll
-    for (int i = 0; i < P::size; ++i) d[i] *= row_scale;
-    const auto at = (std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset;
-    if (out.qkv != nullptr) store_rounded(static_cast<T*>(out.qkv) + at, d);
-    copy.store(at, P::rounded(d));
+    for (int i = 0; i < P::size; ++i) d[i] *= current.row_scale;
+    const auto offset = std::int64_t{token} * row_size + (qk_heads + head) * dim + lane.offset;
+    if (out.qkv != nullptr) store_rounded(static_cast<T*>(out.qkv) + offset, d);
+    copy.store(offset, P::rounded(d));
   }
   __syncwarp();
   sum = warp_sum(sum);

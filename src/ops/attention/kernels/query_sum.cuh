@@ -11,19 +11,41 @@ namespace tg::cuda {
 
 constexpr int kQuerySumPiece = 16 * 64;
 
-// Loads channels [8·pack, 8·pack + 8) of query `row` of a head.
+// A lane's part of a query: of the 16 channels from 16·(pack / 2) on, accumulators of both packs of
+// 8. So that a warp reads whole sectors, lanes load each other's channels and exchange them
+// rounded.
 template <int head_dim>
-__device__ inline void load_query_sum(const float* head, int row, int pack, float (&x)[8]) {
-  static_assert(head_dim == 64 || head_dim == 128);
-  const int column = pack / 8, p = pack % 8;
-  const int piece = head_dim == 64 ? row / 16 : (row / 64 * 2 + column) * 4 + row % 64 / 16;
-  const int lane = row % 8 * 4, run = p / 2 * 2 + row / 8 % 2;
-  const float* const at = head + piece * kQuerySumPiece + (run * kWarp + lane) * 4;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 pair = *reinterpret_cast<const float2*>(at + 4 * i + p % 2 * 2);
-    x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
+struct QuerySum {
+  float4 first, second;
+
+  // Of query `row` of a head; `pack`: the pack of 8 channels that rounded() returns.
+  __device__ static QuerySum load(const float* head, unsigned row, int pack) {
+    static_assert(head_dim == 64 || head_dim == 128);
+    const unsigned column = pack / 8,
+                   piece = head_dim == 64 ? row / 16 : (row / 64 * 2 + column) * 4 + row % 64 / 16;
+    const unsigned run = pack % 8 / 2 * 2 + row / 8 % 2, lane = row % 8 * 4 + pack % 2;
+    const auto* const at =
+        reinterpret_cast<const float4*>(head + piece * kQuerySumPiece) + run * kWarp + lane;
+    return {at[0], at[2]};
   }
-}
+
+  // Its neighbour, the lane of pack ^ 1 of the same query, must call it, too.
+  template <typename T>
+  __device__ Pack<T> rounded(int pack) const {
+    const bool odd = pack % 2 != 0;
+    unsigned words[2][2] = {
+        {rounded_pair<T>(first.x, first.y), rounded_pair<T>(second.x, second.y)},
+        {rounded_pair<T>(first.z, first.w), rounded_pair<T>(second.z, second.w)}};  // [pack][]
+    Pack<T> out;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const unsigned own = odd ? words[1][i] : words[0][i],
+                     other = __shfl_xor_sync(0xffffffff, odd ? words[0][i] : words[1][i], 1);
+      out.words[2 * i] = odd ? other : own;
+      out.words[2 * i + 1] = odd ? own : other;
+    }
+    return out;
+  }
+};
 
 }  // namespace tg::cuda

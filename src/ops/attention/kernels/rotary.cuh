@@ -9,16 +9,44 @@ __device__ inline unsigned position_of(const QkvShape& shape, int token) {
   return static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
 }
 
-// Offset of the angles of a token and head in QkNormRopeInputs::cos and sin.
-__device__ inline std::int64_t angles_offset(const QkvShape& shape, int token, int head) {
-  const auto position = position_of(shape, token);
-  const auto table = static_cast<unsigned>(head) % static_cast<unsigned>(shape.tables);
-  return (std::int64_t{position} * shape.tables + table) * shape.half_rope_dims;
-}
+// cos and sin of one position for `size` pairs.
+template <typename T, int size>
+struct Angles {
+  Pack<T, size> cos, sin;
+};
 
-// RoPE of one token for the elements that a thread holds. Lanes beyond the rotated part have cos 1
-// and sin 0. `direction` of the constructors: 1 in forward, −1 for the inverse rotation in
-// backward.
+// A lane's angles in every position; cos 1 and sin 0 if it rotates nothing.
+template <typename T, int size>
+class AngleColumn {
+ public:
+  // `offset`: of the lane's first pair in half_rope_dims.
+  __device__ AngleColumn(const QkvShape& shape, const QkNormRopeInputs& in, int head, int offset,
+                         bool is_rotated)
+      : stride_(static_cast<unsigned>(shape.tables * shape.half_rope_dims)) {
+    if (!is_rotated) return;
+    const auto start = head % shape.tables * shape.half_rope_dims + offset;
+    cos_ = static_cast<const T*>(in.cos) + start;
+    sin_ = static_cast<const T*>(in.sin) + start;
+  }
+
+  __device__ Angles<T, size> load(unsigned position) const {
+    if (cos_ != nullptr) {
+      const auto offset = std::uint64_t{position} * stride_;
+      return {load_pack<T, size>(cos_ + offset), load_pack<T, size>(sin_ + offset)};
+    }
+    float ones[size];
+#pragma unroll
+    for (int i = 0; i < size; ++i) ones[i] = 1;
+    return {Pack<T, size>::rounded(ones), {}};
+  }
+
+ private:
+  const T *cos_ = nullptr, *sin_ = nullptr;
+  unsigned stride_;
+};
+
+// RoPE of one token for the elements that a thread holds, with angles from its column().
+// `direction` of the constructors: 1 in forward, −1 for the inverse rotation in backward.
 template <typename T, int lanes, bool interleaved>
 struct Rotary;
 
@@ -26,28 +54,25 @@ struct Rotary;
 template <typename T, int lanes>
 struct Rotary<T, lanes, false> {
   using P = Pack<T>;
+  using Loaded = Angles<T, P::size>;
+  using Column = AngleColumn<T, P::size>;
   float cos[P::size], sin[P::size];
   int partner;  // lane of the warp
 
-  __device__ Rotary(const QkvShape& shape, const QkNormRopeInputs& in, int token, int,
-                    float direction) {
+  __device__ static Column column(const QkvShape& shape, const QkNormRopeInputs& in, int head) {
+    const int offset = HeadLane<T, lanes>().offset, half = shape.half_rope_dims;
+    return {shape, in, head, offset < half ? offset : offset - half, offset < 2 * half};
+  }
+  __device__ Rotary(const QkvShape& shape, const Loaded& angles, float direction) {
     const HeadLane<T, lanes> lane;
-    const int half = shape.half_rope_dims, half_lanes = half / P::size;
+    const int half_lanes = shape.half_rope_dims / P::size;
     const bool first = lane.index < half_lanes;
-    const bool is_rotated = lane.index < 2 * half_lanes;
-    const int distance = !is_rotated ? 0 : first ? half_lanes : -half_lanes;
+    const int distance = lane.index >= 2 * half_lanes ? 0 : first ? half_lanes : -half_lanes;
     partner = static_cast<int>(threadIdx.x % kWarp) + distance;
-    P c{}, s{};
-    if (is_rotated) {
-      const auto position = position_of(shape, token);
-      const auto index = std::int64_t{position} * half + lane.offset - (first ? 0 : half);
-      c = load_pack(static_cast<const T*>(in.cos) + index);
-      s = load_pack(static_cast<const T*>(in.sin) + index);
-    }
 #pragma unroll
     for (int i = 0; i < P::size; ++i) {
-      cos[i] = is_rotated ? c[i] : 1;
-      sin[i] = first ? direction * s[i] : -direction * s[i];
+      cos[i] = angles.cos[i];
+      sin[i] = first ? direction * angles.sin[i] : -direction * angles.sin[i];
     }
   }
 
@@ -69,22 +94,19 @@ struct Rotary<T, lanes, false> {
 template <typename T, int lanes>
 struct Rotary<T, lanes, true> {
   static constexpr int size = Pack<T>::size, pairs = size / 2;
+  using Loaded = Angles<T, pairs>;
+  using Column = AngleColumn<T, pairs>;
   float cos[pairs], sin[pairs];
 
-  __device__ Rotary(const QkvShape& shape, const QkNormRopeInputs& in, int token, int head,
-                    float direction) {
-    const HeadLane<T, lanes> lane;
-    const bool is_rotated = lane.offset < 2 * shape.half_rope_dims;
-    Pack<T, pairs> c{}, s{};
-    if (is_rotated) {
-      const auto index = angles_offset(shape, token, head) + lane.offset / 2;
-      c = load_pack<T, pairs>(static_cast<const T*>(in.cos) + index);
-      s = load_pack<T, pairs>(static_cast<const T*>(in.sin) + index);
-    }
+  __device__ static Column column(const QkvShape& shape, const QkNormRopeInputs& in, int head) {
+    const int offset = HeadLane<T, lanes>().offset;
+    return {shape, in, head, offset / 2, offset < 2 * shape.half_rope_dims};
+  }
+  __device__ Rotary(const QkvShape&, const Loaded& angles, float direction) {
 #pragma unroll
     for (int i = 0; i < pairs; ++i) {
-      cos[i] = is_rotated ? c[i] : 1;
-      sin[i] = direction * s[i];
+      cos[i] = angles.cos[i];
+      sin[i] = direction * angles.sin[i];
     }
   }
 

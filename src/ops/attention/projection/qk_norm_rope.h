@@ -67,8 +67,8 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 // the key offset), and inverse_rms is row_scale/rms of q and k; undefined: qkv is the plain
 // projection. In both cases the gradient of `qkv` is the plain projection's; with row_scale [B, T]
 // fp32 (NormedInput), the unscaled projection's. With `gradient_scaling`, and inverse_rms in bf16,
-// it is written in FP8 (empty_fp8_like()), and in bf16 only if the value embedding's gradient is a
-// part of it.
+// it is written in FP8 (empty_fp8_like()), and in bf16 only the part of the values, if that is the
+// value embedding's gradient.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
