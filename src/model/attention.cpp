@@ -102,7 +102,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     y = exclusive_attention(y, exclusive_v, gate);
   }
   if (!token_weights.defined()) return y;
-  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights);
+  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights, delta);
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
@@ -210,7 +210,7 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, rope, qkv_kernel);
   }
   const auto gate = head_gate(call, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
-  const bool direct = !gate.defined() && !call.paired && !token_weights.defined();
+  const bool direct = !gate.defined() && !call.paired && !token_weights.composes();
   const auto delta = direct ? std::make_shared<AttentionDelta>() : nullptr;
   const auto of_scored = [&](const at::Tensor& x) {
     return x.defined() ? pass.scored_rows(x, call) : x;
@@ -222,7 +222,7 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
   const auto y = attend(call, heads, gate, pass, delta, scored_weights).flatten(2, 3);
   pass.observe(Operand::qkv, call.block, n_btd);
   pass.observe(Operand::out, call.block, y);
-  return {y, heads.first_v, delta, inner};
+  return {y, heads.first_v, token_weights.defined() ? nullptr : delta, inner};
 }
 
 }  // namespace tg

@@ -23,7 +23,7 @@ class Attention {
   struct Output {
     at::Tensor y;             // [B, T, heads·hd], before the output projection
     at::Tensor first_v;       // values of the first layer call, for the next layer call
-    AttentionDeltaPtr delta;  // for the backward pass of the output projection
+    AttentionDeltaPtr delta;  // for the backward pass of the output projection, or null
     LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
   // n [B, T, D]: the normed input of the layer call. `values` [B, T, KV·hd]: its value embedding,

@@ -35,7 +35,7 @@ struct AttentionOptions {
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
   QueryGradientPtr q_gradient = {};  // destination of dQ outside autograd (qk_norm_rope.h)
-  // Delta of the output projection, if neither a gate nor another operation lies in between.
+  // Delta from the operation that reads the result, if that is one that computes it.
   AttentionDeltaPtr delta_parts = {};
 };
 

@@ -87,6 +87,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
          .out = has_dots ? cuda::HeadVectors{} : head_vectors(y),
          .d_out = head_vectors(dy),
          .delta_parts = const_fp32_data(dots),
+         .parts = dots.defined() ? static_cast<int>(dots.size(0)) / shape.heads : 1,
          .logsumexp = const_fp32_data(logsumexp),
          .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));

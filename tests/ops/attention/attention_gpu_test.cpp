@@ -193,6 +193,7 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
        .out = has_dots ? cuda::HeadVectors{} : head_vectors(out),
        .d_out = head_vectors(dy),
        .delta_parts = const_fp32_data(dots),
+       .parts = static_cast<int>(c.head_dim / 64),
        .logsumexp = const_fp32_data(logsumexp),
        .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
       workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));

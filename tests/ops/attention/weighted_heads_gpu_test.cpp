@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,8 +26,10 @@ struct Shape {
   std::int64_t tokens, heads, kv_heads, head_dim;
 };
 
-// The output and the gradients of y, v, the exclusive weights and the gates; undefined: not given.
-using Results = std::array<at::Tensor, 5>;
+// The output, the gradients of y, v, the exclusive weights and the gates (undefined: not given),
+// and attention's delta, which only the kernels compute.
+using Results = std::array<at::Tensor, 6>;
+constexpr std::size_t kDelta = 5;
 
 struct Inputs {
   // As in the model, v is a view of the projection's heads and the weights are views of a network's
@@ -54,11 +57,14 @@ struct Inputs {
     if (parts.exclusive)
       leaves.insert(leaves.end(), {v, weights.exclusive = view(numbers, 2, 1, heads)});
     if (parts.gate) leaves.push_back(weights.gate = view(numbers, 2, heads + 2, heads));
-    const auto out = weighted_heads(given, v, weights);
+    const auto delta = std::make_shared<AttentionDelta>();
+    delta->wanted = true;
+    const auto out = weighted_heads(given, v, weights, delta);
     const auto gradients = torch::autograd::grad({out}, leaves, {d_out.to(device, dtype)});
     Results results{out.detach(), gradients[0]};
     if (parts.exclusive) results[2] = gradients[1], results[3] = gradients[2];
     if (parts.gate) results[4] = gradients.back();
+    results[kDelta] = delta->sums;
     return results;
   }
 };
@@ -92,13 +98,16 @@ TEST_P(WeightedHeadsGpu, OutputAndGradientsMatchTheReference) {
     inputs.packed_v.select(1, 0).zero_();  // a zero value changes nothing and gets no gradient
     const auto found = inputs.run(parts_, test::kGpu, dtype_),
                exact = inputs.run(parts_, at::kCPU, at::kDouble);
-    for (std::size_t i = 0; i < found.size(); ++i) {
+    for (std::size_t i = 0; i < kDelta; ++i) {
       ASSERT_EQ(found[i].defined(), exact[i].defined());
       if (!found[i].defined()) continue;
       SCOPED_TRACE(testing::Message() << "result " << i);
       EXPECT_EQ(found[i].scalar_type(), dtype_);
       EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], rounding, kTermsError));
     }
+    const auto products = inputs.y.to(at::kDouble) * found[1].cpu().to(at::kDouble);
+    EXPECT_TRUE(test::is_close(found[kDelta].cpu(), products.sum(-1).flatten(0, 1).t(), 0x1p-22,
+                               kTermsError));
   }
 }
 
@@ -127,7 +136,7 @@ TEST_P(WeightedHeadsGpu, ValuesBelowTheLeastSquareAreScaledByAConstant) {
   inputs.packed_v.mul_(3e-6);
   const auto found = inputs.run(parts_, test::kGpu, dtype_),
              exact = inputs.run(parts_, at::kCPU, at::kDouble);
-  for (std::size_t i = 0; i < found.size(); ++i) {
+  for (std::size_t i = 0; i < kDelta; ++i) {
     if (!found[i].defined()) continue;
     SCOPED_TRACE(testing::Message() << "result " << i);
     const double largest = exact[i].abs().max().item<double>();

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "ops/norm/attention_delta.h"
+
 namespace tg {
 
 // Weights of attention's heads that a flow computes for each token, [B, T, heads] each; undefined:
@@ -17,8 +19,9 @@ struct TokenHeadWeights {
 // Applies the weights `exclusive` w and `gate` g, of which either may be undefined:
 //   g_h·(y_h − tanh(w_h)·(y_h·v_h)/max(‖v_h‖², 1e-8)·v_h)
 // y [B, T, heads, hd], v [B, T, KV, hd], read if w is defined → [B, T, heads, hd]. Differentiable
-// in y, v, w and g. The kernels compute it in fp32 from weights rounded to y's dtype.
+// in y, v, w and g. The kernels compute it in fp32 from weights rounded to y's dtype, and in
+// backward also `delta` if wanted.
 at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
-                          const TokenHeadWeights& weights);
+                          const TokenHeadWeights& weights, const AttentionDeltaPtr& delta = {});
 
 }  // namespace tg

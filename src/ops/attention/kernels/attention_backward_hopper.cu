@@ -9,13 +9,12 @@ namespace tg::cuda {
 
 namespace {
 
-// Returns a token's rowsum(dO ∘ O) from its partial sums over 64 channels each.
-template <int head_dim>
-__device__ float sum_partial_dots(const float* delta_parts, std::int64_t tokens, int token,
+// Returns a token's rowsum(dO ∘ O) from its partial sums.
+__device__ float sum_partial_dots(const AttentionTensors& in, std::int64_t tokens, int token,
                                   int head) {
   float sum = 0;
-  for (int part = 0; part < head_dim / 64; ++part)
-    sum += delta_parts[(head * (head_dim / 64) + part) * tokens + token];
+  for (int part = 0; part < in.parts; ++part)
+    sum += in.delta_parts[(head * in.parts + part) * tokens + token];
   return sum;
 }
 
@@ -37,8 +36,8 @@ __global__ void __launch_bounds__(kHeadThreads)
     float lane_delta = 0;  // delta of row `lane.index`
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const bool in_bounds =
-          in.out.data != nullptr && first + i < shape.seq_len && head < shape.heads;
+      if (in.out.data == nullptr) break;
+      const bool in_bounds = first + i < shape.seq_len && head < shape.heads;
       const int token = sequence * shape.seq_len + first + i;
       const float sum =
           warp_sum<lanes>(dot(load_head<T>(in.out, token, head, lane.offset, in_bounds),
@@ -49,9 +48,8 @@ __global__ void __launch_bounds__(kHeadThreads)
     const int row = first + lane.index;
     const auto head_index = std::int64_t{sequence} * shape.heads + head;
     if (in.delta_parts != nullptr && row < shape.seq_len)
-      lane_delta =
-          sum_partial_dots<head_dim>(in.delta_parts, std::int64_t{shape.batch} * shape.seq_len,
-                                     sequence * shape.seq_len + row, head);
+      lane_delta = sum_partial_dots(in, std::int64_t{shape.batch} * shape.seq_len,
+                                    sequence * shape.seq_len + row, head);
     if (in.out.data != nullptr || in.delta_parts != nullptr || row >= shape.seq_len)
       out.delta[head_index * shape.padded_len + row] = lane_delta;
     // Padding has probability 0.

@@ -18,9 +18,10 @@ struct AttentionShape {
 struct AttentionTensors {
   HeadVectors q, k, v;
   HeadVectors out, d_out;
-  // [heads·hd / 64, B·T]: partial sums of out·d_out over 64 channels each. Null: computed from out
-  // and d_out; if out has no data either, delta is already in row_stats[1].
+  // [heads·parts, B·T]: sums of out·d_out over each of a head's parts. Null: computed from out and
+  // d_out; if out has no data either, delta is already in row_stats[1].
   const float* delta_parts = nullptr;
+  int parts = 1;           // of a head in delta_parts
   const float* logsumexp;  // [B, heads, T]: natural log, of the scaled scores
   // [B, T]: for each key, the query position in its row at which its visibility ends,
   // non-decreasing; null: the end of the row.

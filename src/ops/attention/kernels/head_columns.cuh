@@ -34,8 +34,8 @@ class HeadColumn {
   __device__ Pack<T> load(int token, bool in_bounds = true) const {
     return in_bounds && start_ != nullptr ? load_pack(pointer(token)) : Pack<T>{};
   }
-  // The pack of a later head.
-  __device__ Pack<T> load(int token, int heads_later) const {
+  // Loads the pack of a later head.
+  __device__ Pack<T> load_later_head(int token, int heads_later) const {
     return start_ != nullptr ? load_pack(pointer(token) + heads_later * head_stride_) : Pack<T>{};
   }
 

@@ -19,6 +19,7 @@ struct WeightedHeadsInputs {
 // Contiguous; those of absent inputs are null.
 struct WeightedHeadsGradients {
   void *y, *v, *exclusive, *gate;
+  float* delta = nullptr;  // [heads, tokens]: rowsum(y ∘ dy); null: not computed
 };
 
 // out is contiguous.
