@@ -56,18 +56,20 @@ std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& h
 
 at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v,
-                                      const PassInputs& pass) const {
+                                      const PassInputs& pass,
+                                      const QueryGradientPtr& q_gradient) const {
   const auto layout = [&](const at::Tensor& x) { return call.paired ? paired_heads(x) : x; };
   const auto qh = layout(q), kh = layout(k), vh = layout(v);
   auto documents = pass.documents;
   if (call.paired && documents) documents = paired_documents(*documents);
   const bool whole = !pass.scored(call) && pass.cache == nullptr;
   assert(whole || !documents);
-  const auto y =
-      whole ? causal_attention(
-                  qh, kh, vh,
-                  {.channels = qk_head_dim_, .documents = documents, .window = call.window})
-            : causal_attention_of_last(qh, kh, vh, qk_head_dim_, call.window);
+  const auto y = whole ? causal_attention(qh, kh, vh,
+                                          {.channels = qk_head_dim_,
+                                           .documents = documents,
+                                           .window = call.window,
+                                           .q_gradient = q_gradient})
+                       : causal_attention_of_last(qh, kh, vh, qk_head_dim_, call.window);
   return call.paired ? unpaired_heads(y) : y;
 }
 
@@ -90,7 +92,9 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
                           .delta_parts = delta});
   } else {
     const auto [k, v] = seen_by(call, heads, pass);
-    y = plain_attention(call, heads.q, k, v, pass);
+    // Composed attention adds to the queries' gradient.
+    y = plain_attention(call, heads.q, k, v, pass,
+                        token_weights.composes() ? nullptr : heads.q_gradient);
     if (token_weights.composes())
       // The kernel of the heads' norms adds the gradient of exclusive_v to that of v.
       y = y + composed_attention(heads.q, k, whole ? heads.exclusive_v : v,

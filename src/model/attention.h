@@ -60,7 +60,8 @@ class Attention {
                                     const PassInputs& pass) const;
   // Attention alone, of the last positions of k and v in passes with scored positions or a cache.
   at::Tensor plain_attention(const LayerCall& call, const at::Tensor& q, const at::Tensor& k,
-                             const at::Tensor& v, const PassInputs& pass) const;
+                             const at::Tensor& v, const PassInputs& pass,
+                             const QueryGradientPtr& q_gradient) const;
 
   const Plan& plan_;
   const ParameterTable& table_;

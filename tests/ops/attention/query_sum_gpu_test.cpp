@@ -2,6 +2,7 @@
 // (ops/attention/kernels/query_sum.cuh).
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/attention/paired_heads.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
@@ -31,25 +32,32 @@ TEST_F(QuerySumGpu, IsAGradientOfTheQueries) {
   };
   const auto value = normal({3 * kHeads * kHeadDim, kDim}, 1);
   const auto dq = normal({kBatch, kTokens, kHeads, kHeadDim}, 2), dk = normal(dq.sizes(), 3);
-  for (const bool interleaved : {false, true}) {
+  struct Case {
+    bool interleaved, paired;
+  };
+  for (const auto& [interleaved, paired] : {Case{false, false}, {true, false}, {true, true}}) {
     const RopeOptions options{.dims = 64, .interleaved = interleaved};
-    const auto on_cpu = make_rope_table(kTokens, options, at::kBFloat16, at::kCPU);
+    const auto make_table = paired ? make_paired_rope_table : make_rope_table;
+    const auto on_cpu = make_table(kTokens, options, at::kBFloat16, at::kCPU);
     const RopeTable table{on_cpu.cos.to(test::kGpu), on_cpu.sin.to(test::kGpu), interleaved};
     const auto gradient = [&](bool as_sum) {
       const auto x = normal({kBatch, kTokens, kDim}, 4).requires_grad_();
       const Weight weight{value, at::zeros_like(value, at::kFloat)};
       const auto out = qkv_proj_norm_rope(
-          x, weight, {.heads = kHeads, .kv_heads = kHeads, .key_offset = interleaved}, table);
+          x, weight,
+          {.heads = kHeads, .kv_heads = kHeads, .key_offset = interleaved, .contiguous = paired},
+          table);
       EXPECT_TRUE(out.q_gradient);
       if (as_sum) {
-        out.q_gradient->sum = query_sum(dq);
+        out.q_gradient->sum = query_sum(paired ? paired_heads(dq) : dq);
         out.k.backward(dk);
       } else {
         torch::autograd::backward({out.q, out.k}, {dq, dk});
       }
       return weight.gradient;
     };
-    EXPECT_TRUE(at::equal(gradient(true), gradient(false))) << "interleaved " << interleaved;
+    EXPECT_TRUE(at::equal(gradient(true), gradient(false)))
+        << "interleaved " << interleaved << ", paired " << paired;
   }
 }
 

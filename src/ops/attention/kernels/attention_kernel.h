@@ -100,7 +100,8 @@ struct QkNormRopeUpstream {
   HeadVectors first_v;  // summed over later layers
   // Replaces q, with in.inverse_rms and heads of 64 or 128: in query_sum.cuh's layout.
   const float* q_sum;
-  int padded_len;  // rows of q_sum per sequence
+  int q_sum_heads;  // `heads`, or half of them: of paired heads, at positions 2t and 2t + 1
+  int padded_len;   // rows of q_sum per sequence
 };
 
 constexpr int kWeightSums = 1;

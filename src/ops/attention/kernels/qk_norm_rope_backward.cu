@@ -69,6 +69,7 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   const auto angles = Pairs::column(shape, in, head);
   const bool sums = sums_q && query;
+  const int sum_heads = sums ? upstream.q_sum_heads : 1;
   // A moved key has the next token's gradient; the row's first key also has its own token's.
   const bool moved = interleaved && !query && moves_key<T, lanes>(shape);
   struct Loaded {
@@ -83,9 +84,9 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
     if (!in_head || token >= shape.tokens) return;
     next.x = x.load(token);
     if (sums) {
-      const auto sum_head = std::int64_t{at.row} * heads + head;
+      const auto sum_head = std::int64_t{at.row} * sum_heads + head % sum_heads;
       next.sum = Sum::load(upstream.q_sum + sum_head * upstream.padded_len * (lanes * P::size),
-                           at.position, lane.index);
+                           at.position * (heads / sum_heads) + head / sum_heads, lane.index);
     } else {
       next.dy = dy.load(token + moved, !(moved && at.is_last()));
     }

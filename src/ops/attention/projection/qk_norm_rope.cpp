@@ -141,6 +141,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .exclusive_v = head_vectors(exclusive_dv),
          .first_v = head_vectors(later_first_dv),
          .q_sum = const_fp32_data(q_sum),
+         .q_sum_heads = q_sum.defined() ? static_cast<int>(q_sum.size(1)) : 0,
          .padded_len = q_sum.defined() ? static_cast<int>(q_sum.size(2)) : 0},
         {.qkv = rounded.defined() && !embedded ? nullptr : mutable_data(d_qkv),
          .first_v = mutable_data(first_dv),

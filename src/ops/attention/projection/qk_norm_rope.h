@@ -14,7 +14,7 @@ namespace tg {
 // q is then undefined: the fp32 accumulator (query_sum.cuh), which qk_norm_rope's kernel rounds as
 // it reads it. Saves a pass over the heads.
 struct QueryGradient {
-  at::Tensor sum;  // [B, heads, padded length, hd]
+  at::Tensor sum;  // [B, heads, padded length, hd], of q or of paired_heads(q)
 };
 // Null: the gradient is passed by autograd.
 using QueryGradientPtr = std::shared_ptr<QueryGradient>;
