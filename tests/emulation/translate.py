@@ -13,6 +13,7 @@ import sys
 PTX = {
     r'asm("max.NaN.f32 %0, %0, %1;" : "+f"(amax) : "f"(fabsf(value)));': "amax = max_or_nan(amax, fabsf(value));",
     r'asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));': "y = min_or_nan_of(a, b);",
+    r'asm volatile("prefetch.global.L2 [%0];" ::"l"(at));': ";",
     r'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = std::exp2(x);",
     r'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = 1 / x;",
     r'asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = std::sqrt(x);",

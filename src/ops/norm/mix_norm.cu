@@ -129,6 +129,10 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout>* kWarp, kBackwardBlocks
     for (int t = 0; t < kTerms; ++t)
       terms[t] = Layout::load_row(args.terms.terms[t], offset, width);
     load_coefficients<T>(args.terms, row, coefficients);
+    // Registers have no room for these: they are loaded between stores, which no load can pass.
+#pragma unroll
+    for (int t = 0; t < kTerms; ++t)
+      if (gradients.adds[t]) Layout::prefetch_row(gradients.dterms[t], offset, width);
     const auto norm = norm_gradient_of_row<Layout>(x, dy, args);
     for (auto* kept : {&x, &dy, &dsum}) Layout::keep_packed(*kept);
 #pragma unroll

@@ -53,6 +53,14 @@ struct RowLayout {
     }
     return row;
   }
+  // Fetches a thread's part of a row into L2, for loads that must come late.
+  static __device__ void prefetch_row(const void* tensor, std::int64_t offset, int width) {
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      const void* const at = static_cast<const T*>(tensor) + offset + k * kWarpColumns;
+      if (column() + k * kWarpColumns < width) asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+    }
+  }
   // Compiler barrier: makes the compiler convert elements to fp32 again after it, so that only the
   // packed row stays in registers.
   static __device__ void keep_packed(Row& row) {
