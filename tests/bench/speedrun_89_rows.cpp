@@ -1,4 +1,5 @@
 #include <array>
+#include <memory>
 
 #include "op_rows.h"
 #include "ops/attention/attention.h"
@@ -23,8 +24,9 @@ struct QkvCase {
 constexpr QkvCase kQkvCases[] = {
     {"qk_norm_rope, fp32 dq, exclusive", true, true, false, false},
     {"qk_norm_rope, fp32 dq, embedded", true, false, true, false},
+    {"qk_norm_rope, fp32 dq, paired", true, false, false, true},
     {"qk_norm_rope, bf16 dq, paired", false, false, false, true},
-    {"qk_norm_rope, bf16 dq, embedded", false, false, true, true},
+    {"qk_norm_rope, bf16 dq, embedded", false, false, true, false},
 };
 
 void qkv_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, const QkvCase& c) {
@@ -33,7 +35,8 @@ void qkv_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, const QkvC
       tokens, options, make.dtype(), make.device());
   const auto fp32 = make.options.dtype(at::kFloat);
   const auto inverse_rms = at::rand({1, tokens, 2 * kHeads}, fp32),
-             q_sum = at::randn({1, kHeads, tokens, kHeadDim}, fp32);
+             q_sum = c.paired ? at::randn({1, kHeads / 2, 2 * tokens, kHeadDim}, fp32)
+                              : at::randn({1, kHeads, tokens, kHeadDim}, fp32);
   const Fp8Scaling scaling{at::ones({}, fp32), at::zeros({}, fp32)};
   const Tensors inputs = {make({1, tokens, 3 * kHeads * kHeadDim}),
                           c.embedded ? make({1, tokens, kHeads * kHeadDim}) : at::Tensor()};
@@ -97,9 +100,12 @@ void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
   const auto numbers = [&] { return make({1, tokens, kHeads}); };
   const Tensors heads = {of_heads(), of_heads(), of_heads()};
   const auto size = static_cast<double>(heads[0].nbytes());
-  timer.row(
-      "weighted_heads, exclusive", bytes(3 * size, 5 * size), {heads[0], heads[1], numbers()},
-      [](const auto& in) { return Tensors{weighted_heads(in[0], in[1], {.exclusive = in[2]})}; });
+  timer.row("weighted_heads, exclusive", bytes(3 * size, 5 * size), {heads[0], heads[1], numbers()},
+            [](const auto& in) {
+              const auto delta = std::make_shared<AttentionDelta>();
+              delta->wanted = true;
+              return Tensors{weighted_heads(in[0], in[1], {.exclusive = in[2]}, delta)};
+            });
   timer.row("weighted_heads, gate", bytes(2 * size, 3 * size), {heads[0], numbers()},
             [](const auto& in) { return Tensors{weighted_heads(in[0], {}, {.gate = in[1]})}; });
   const auto gate_input = make({1, tokens, kHeads * kHeadDim}).detach();
@@ -109,11 +115,17 @@ void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
             });
   // Of each query's keys in its document of about 500 tokens.
   const auto documents = documents_in(at::rand({1, tokens}) < 1 / 500.0, make.device());
-  timer.row(
-      "causal_attention of documents", {Cost::Bound::attention, 0, 0}, heads, [&](const auto& in) {
-        return Tensors{
-            causal_attention(in[0], in[1], in[2], {.documents = documents, .window = kWindow})};
-      });
+  const auto left_by_weights = at::zeros({kHeads, tokens}, make.options.dtype(at::kFloat));
+  for (const bool delta_given : {false, true}) {
+    timer.row(delta_given ? "causal_attention, delta given" : "causal_attention of documents",
+              {Cost::Bound::attention, 0, 0}, heads, [&](const auto& in) {
+                const auto delta = std::make_shared<AttentionDelta>();
+                if (delta_given) delta->sums = left_by_weights;
+                return Tensors{causal_attention(
+                    in[0], in[1], in[2],
+                    {.documents = documents, .window = kWindow, .delta_parts = delta})};
+              });
+  }
 }
 
 }  // namespace tg
