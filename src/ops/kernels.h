@@ -33,12 +33,16 @@ inline bool is_sole_owner(const at::Tensor& x) {
 inline at::Tensor aligned_contiguous(const at::Tensor& x) {
   return !x.defined() || is_aligned_contiguous(x) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
-// Whether the GEMM of gemm/hopper/ can compute x·Wᵀ and dy·W for aligned_contiguous(x) [..., in]
-// and W [out, in]. TMA requires row sizes that are multiples of 16 bytes.
-inline bool supports_hopper_gemm(const at::Tensor& x, const at::Tensor& weight) {
-  return use_hopper_kernels(x) && x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
+// Whether the rows of aligned_contiguous(x) [..., in], x·Wᵀ and W [out, in], in 16 bits, are
+// multiples of 16 bytes, as TMA and vector accesses require.
+inline bool has_aligned_rows(const at::Tensor& x, const at::Tensor& weight) {
+  return x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
          weight.scalar_type() == x.scalar_type() && is_aligned_contiguous(weight) &&
          weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
+}
+// Whether the GEMM of gemm/hopper/ can compute x·Wᵀ and dy·W.
+inline bool supports_hopper_gemm(const at::Tensor& x, const at::Tensor& weight) {
+  return use_hopper_kernels(x) && has_aligned_rows(x, weight);
 }
 
 // Data pointers for launchers; null for an undefined tensor.

@@ -20,14 +20,14 @@ constexpr int kCandidates = 8, kRounds = 2;
 // launched back to back, run at the power limit, where the largest tiles win and short timings
 // mislead: for the head of 50,304 tokens they chose an algorithm that is 6 % slower there.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
-// Largest k that is timed. A larger k is mostly the vocabulary of a head: timing would allocate an
-// operand as large as the gradient of the logits while all activations are alive.
-constexpr std::int64_t kMaxTimedK = 8191;
+// Largest n and k that are timed. A larger one is mostly the vocabulary of a head: timing would
+// allocate matrices as large as the logits while all activations are alive.
+constexpr std::int64_t kMaxTimedWidth = 8191;
 
 bool is_worth_timing(const GemmProblem& p) {
   const double size =
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  return size >= kMinTimed && size <= kMaxTimed && p.k <= kMaxTimedK;
+  return size >= kMinTimed && size <= kMaxTimed && std::max(p.n, p.k) <= kMaxTimedWidth;
 }
 
 bool is_capturing() {

@@ -19,9 +19,9 @@ constexpr std::int64_t kGemmWorkspaceBytes = 64 << 20;
 
 // Launches the GEMM on the current stream. Returns false, having done nothing, if the caller should
 // use LibTorch's GEMM instead: the problem is too small to gain or so large that the power limit
-// decides; k exceeds 8,191 (the head's input gradient), so that timing would raise training's peak
-// memory; the problem is first seen during stream capture; cublasLt has no algorithm; or the
-// operands for timing do not fit in memory.
+// decides; n or k exceeds 8,191 (the head's logits and input gradient), so that timing would raise
+// training's peak memory; the problem is first seen during stream capture; cublasLt has no
+// algorithm; or the operands for timing do not fit in memory.
 bool launch_chosen(const GemmProblem& problem, const GemmTensors& tensors);
 
 }  // namespace tg

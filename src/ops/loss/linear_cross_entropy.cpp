@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 
 // bf16, or in FP8 one byte each for G and its transpose.
 constexpr std::int64_t kLogitBytes = 2;
-constexpr std::int64_t kClusterRows = 256;  // rows of a cluster's tiles in the first GEMM
+constexpr std::int64_t kClusterRows = 256;  // rows of a cluster's tiles in Hopper's first GEMM
 
 // All tokens, or a chunk of them.
 struct Tokens {
@@ -36,6 +36,12 @@ struct Tokens {
     return {slice(x),    slice(gemm_x), slice(dx),          targets.rows(first, rows),
             slice(loss), slice(nll),    slice(inverse_sum), slice(target_factor)};
   }
+};
+
+// A chunk's G [N, V], in FP8 also its transpose, and the sums of its rows.
+struct LogitsGradient {
+  at::Tensor rows, transposed{}, sums;
+  cuda::SoftmaxSums layout;
 };
 
 // Computes losses and gradients, chunk by chunk.
@@ -64,31 +70,52 @@ struct FusedHead {
             .gemm_weight = const_data(gemm_weight),
             .fp8 = gemm_scales,
             .unnormalised = nullptr,  // set per chunk
-            .transposed = nullptr,
             .inverse_sum = mutable_fp32_data(tokens.inverse_sum),
             .target_factor = mutable_fp32_data(tokens.target_factor)};
+  }
+
+  // Computes a chunk's G and the sums of its rows, in the GEMM's epilogue.
+  LogitsGradient run_epilogue(const Tokens& tokens, cuda::LinearCrossEntropy& problem) const {
+    const auto& x = tokens.x;
+    const auto& fp8 = weight.fp8;
+    const auto count = tokens.count(), width = weight.value.size(0);
+    const auto layout = cuda::linear_softmax_sums(problem.width, fp8.defined());
+    LogitsGradient out{
+        .rows = at::empty({count, width},
+                          x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16)),
+        .sums = at::empty({layout.parts, count}, tokens.nll.options()),
+        .layout = layout};
+    if (fp8.defined()) {
+      out.transposed = empty_fp8_transposed(x, count, width, at::kFloat8_e5m2);
+      problem.fp8.copy = fp8_copy(out.rows, fp8.output_gradient);
+    }
+    problem.unnormalised = mutable_data(out.rows);
+    cuda::linear_softmax_gradient(problem, mutable_data(out.transposed),
+                                  mutable_fp32_data(out.sums), current_stream(x));
+    return out;
+  }
+  // The same by a GEMM and a kernel, which overwrites the logits.
+  LogitsGradient run_separately(const Tokens& tokens, cuda::LinearCrossEntropy& problem) const {
+    const LogitsGradient out{.rows = gemm(tokens.x, weight.value.t()),
+                             .sums = at::empty({1, tokens.count()}, tokens.nll.options()),
+                             .layout = {1, problem.width}};
+    problem.unnormalised = mutable_data(out.rows);
+    cuda::softmax_gradient(problem, const_data(out.rows), mutable_fp32_data(out.sums),
+                           current_stream(tokens.x));
+    return out;
   }
 
   // Computes a chunk's losses, dx and dw, except the targets' terms of dw.
   void run_chunk(const Tokens& tokens) const {
     const auto& x = tokens.x;
     const auto& fp8 = weight.fp8;
-    const auto count = tokens.count(), width = weight.value.size(0);
     const auto stream = current_stream(x);
-    const auto g = at::empty({count, width},
-                             x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16));
-    const auto transposed =
-        fp8.defined() ? empty_fp8_transposed(x, count, width, at::kFloat8_e5m2) : at::Tensor();
-    const auto sums =
-        at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count},
-                  tokens.nll.options());
     auto problem = make_problem(tokens);
-    problem.unnormalised = mutable_data(g);
-    problem.transposed = mutable_data(transposed);
-    if (fp8.defined()) problem.fp8.copy = fp8_copy(g, fp8.output_gradient);
-    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums),
-                               {mutable_fp32_data(tokens.loss), mutable_fp32_data(tokens.nll)},
-                               stream);
+    const auto [g, transposed, sums, layout] = supports_hopper_gemm(x, weight.value)
+                                                   ? run_epilogue(tokens, problem)
+                                                   : run_separately(tokens, problem);
+    cuda::finish_rows(problem, const_fp32_data(sums), layout,
+                      {mutable_fp32_data(tokens.loss), mutable_fp32_data(tokens.nll)}, stream);
 
     const auto x_scaled = at::empty_like(x);
     cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
@@ -172,12 +199,14 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
 bool supports_fused_head(const at::Tensor& head_vd, const Softcap& softcap) {
   // fp16 lacks the range of e^(s−cap).
-  return head_vd.scalar_type() == at::kBFloat16 && head_vd.size(0) >= kMinFusedColumns &&
-         softcap.cap <= cuda::kMaxSoftcap && supports_hopper_gemm(head_vd, head_vd);
+  return use_kernels(head_vd) && head_vd.scalar_type() == at::kBFloat16 &&
+         head_vd.size(0) >= kMinFusedColumns && softcap.cap <= cuda::kMaxSoftcap &&
+         has_aligned_rows(head_vd, head_vd);
 }
 
 bool supports_fp8_head(const at::Tensor& head_vd, const Softcap& softcap) {
-  return supports_fused_head(head_vd, softcap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
+  return supports_fused_head(head_vd, softcap) && supports_hopper_gemm(head_vd, head_vd) &&
+         head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64_t chunk_bytes) {
@@ -189,12 +218,19 @@ std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64
   return ceil_div(ceil_div(rows, chunks), kClusterRows) * kClusterRows;
 }
 
+namespace {
+
+bool is_fused(const at::Tensor& x, const Weight& weight, const Softcap& softcap) {
+  return at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
+         supports_fused_head(weight.value, softcap) && has_aligned_rows(x, weight.value);
+}
+
+}  // namespace
+
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight,
                                    const Softcap& softcap) {
-  const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
-                       supports_fused_head(weight.value, softcap) &&
-                       supports_hopper_gemm(x, weight.value);
-  if (!in_gemm) return choose_softcap_cross_entropy(x, weight.value.size(0), softcap);
+  if (!is_fused(x, weight, softcap) || !supports_hopper_gemm(x, weight.value))
+    return choose_softcap_cross_entropy(x, weight.value.size(0), softcap);
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
 
@@ -202,8 +238,7 @@ at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const LossTargets& targets, const CrossEntropyOptions& options) {
   const auto in = in_nd.materialized().contiguous();
   const auto& x_nd = in.tensor();
-  const auto kernel = choose_linear_cross_entropy(x_nd, weight, options.softcap);
-  if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {
+  if (is_fused(x_nd, weight, options.softcap)) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
     return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), in, weight,
                                           targets.contiguous(), options);

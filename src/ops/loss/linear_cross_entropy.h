@@ -14,14 +14,14 @@ inline constexpr std::int64_t kMinFusedColumns = 8192;
 // Computes softcap_cross_entropy(x·Wᵀ, targets): x [N, D], not in the form `quantized`, weight [at
 // least vocab, D] → [] fp32. The weight's gradient is as in linear().
 //
-// Fused head, on Hopper in bf16 with at least kMinFusedColumns columns, a cap up to
-// cuda::kMaxSoftcap and `weight.gradient`: there is no pass over the logits [N, V] between the
-// GEMMs, and only one chunk of tokens has its logits materialized at a time. The forward pass also
-// computes the gradients, chunk by chunk, with dW in fp32, and keeps dx and dW for backward, which
-// multiplies them by the upstream gradient. Forward without backward therefore costs three GEMMs
-// rather than one.
+// Fused head, by kernels in bf16 with at least kMinFusedColumns columns, a cap up to
+// cuda::kMaxSoftcap and `weight.gradient`: only one chunk of tokens has its logits or their
+// gradient [N, V] materialized at a time. The forward pass also computes the gradients, chunk by
+// chunk, with dW in fp32, and keeps dx and dW for backward, which multiplies them by the upstream
+// gradient. Forward without backward therefore costs three GEMMs rather than one.
 // Softcapped logits s are bounded, so that the softmax needs no row maximum: the first GEMM's
-// epilogue stores the unnormalised gradient G = e^(s−cap)·ds/dz and the row sums S of e^(s−cap).
+// epilogue on Hopper, elsewhere a kernel that overwrites the chunk's logits, stores the
+// unnormalised gradient G = e^(s−cap)·ds/dz and the row sums S of e^(s−cap).
 // With dz = c·(m·G/S − Σ_k f_k·onehot_k), where G is 0 at the first target, m is the mass, c =
 // scale/N, f_0 = (w_0 − m·p_0)·ds/dz and f_k = w_k·ds/dz of further targets:
 //   dx = c·(m·(G·W)/S − Σ_k f_k·W[target_k])
@@ -40,8 +40,8 @@ at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns,
                              std::int64_t chunk_bytes = kFusedHeadBytes);
 
-// Chooses the kernel for rows like x's, considering the current grad mode. cuda:
-// softcap_cross_entropy()'s kernel after LibTorch's GEMM.
+// Chooses the kernel for rows like x's, considering the current grad mode. cuda: LibTorch's GEMM,
+// then a kernel on its logits, of a chunk if the head is fused.
 Kernel choose_linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                    const Softcap& softcap);
 // Whether the fused head supports a weight [V, D] in the compute dtype with this cap, given a

@@ -1,5 +1,5 @@
-// Tests the head and its loss on a Hopper GPU, where an epilogue and small kernels replace the
-// passes over the logits, against fp64. Skipped without a GPU.
+// Tests the head and its loss, in chunks of tokens on a GPU, against fp64. Skipped without a GPU;
+// the FP8 tests where the head is not computed in FP8.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "tests/ops/gemm/fp8.h"
-#include "tests/ops/on_hopper.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -27,7 +27,7 @@ struct Results {
   at::Tensor loss, dx, dw;
 };
 
-class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
+class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
   static constexpr double kScale = 0.5;
   // Initial value of the weight's gradient. Ones would be too large: in fp32 the sum with them
@@ -35,7 +35,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
   static constexpr double kBefore = 0x1p-10;
 
   void SetUp() override {
-    OnHopper::SetUp();
+    OnGpu::SetUp();
     if (IsSkipped()) return;
     const auto c = GetParam();
     at::manual_seed(1);
@@ -68,6 +68,7 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
   Results run(double upstream = 1) const { return run(head(), upstream); }
+  bool has_fp8() const { return supports_fp8_head(weight, GetParam().cap); }
   // Uses the scales that a previous step leaves; the head itself has the scale of another
   // network.
   Weight fp8_head() const {
@@ -139,7 +140,7 @@ TEST_P(LinearCrossEntropyGpu, MatchesTheFormulaInFp64) {
   EXPECT_LE(worst_row(found.dw, right.dw), 1.0 / 256);
   EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
 
-  // Checks that the intended path ran: the unfused path rounds the logits.
+  // Checks that the intended path ran: the unfused path rounds the target's logit.
   const auto logits = linear(x, {weight, {}});
   const auto separate =
       softcap_nll(logits, targets, GetParam().cap, GetParam().vocab).mean() * kScale;
@@ -150,7 +151,8 @@ TEST_P(LinearCrossEntropyGpu, RowsThatKnowTheirTargetKeepTheirSmallGradients) {
   const auto found = run(), right = exact();
   const auto norm = right.dx.norm(2, 1);
   const auto off = (found.dx.to(at::kDouble) - right.dx).norm(2, 1) / norm.clamp_min(1e-12);
-  EXPECT_LE(off.max().item<double>(), 0.02);
+  // Without Hopper's kernels each logit is rounded to bf16, of which one may be most of a gradient.
+  EXPECT_LE(off.max().item<double>(), use_hopper_kernels(weight) ? 0.02 : 0.04);
 }
 
 TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradient) {
@@ -178,7 +180,13 @@ TEST_P(LinearCrossEntropyGpu, TheGradientScaleMultipliesBothGradientsAndNotTheLo
 }
 
 // Rows whose size is a multiple of 16 bytes.
-class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {};
+class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {
+ protected:
+  void SetUp() override {
+    LinearCrossEntropyGpu::SetUp();
+    if (!IsSkipped() && !has_fp8()) GTEST_SKIP() << "no FP8";
+  }
+};
 
 TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
   const auto found = run(fp8_head()), bf16 = run();
@@ -251,8 +259,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyFp8Gpu,
 // A token's loss and gradients do not depend on its chunk.
 class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
  protected:
-  static void expect_same(const Results& found, const Results& right, double tolerance) {
-    EXPECT_TRUE(at::equal(found.loss, right.loss));
+  void expect_same(const Results& found, const Results& right, double tolerance) const {
+    // cuBLAS may sum the logits of another number of rows in another order.
+    const double rounding = use_hopper_kernels(weight) ? 0 : 1e-5;
+    EXPECT_NEAR(found.loss.item<double>(), right.loss.item<double>(), rounding);
     EXPECT_LE(worst_row(found.dx, right.dx.to(at::kDouble)), tolerance);
     EXPECT_LE(worst_row(found.dw, right.dw.to(at::kDouble)), tolerance);
   }
@@ -264,6 +274,7 @@ TEST_P(LinearCrossEntropyChunksGpu, TheirNumberChangesNothingButTheOrderOfSums) 
 }
 
 TEST_P(LinearCrossEntropyChunksGpu, InFp8Neither) {
+  if (!has_fp8()) GTEST_SKIP() << "no FP8";
   expect_same(run(fp8_head()),
               run(fp8_head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
@@ -328,6 +339,7 @@ TEST_P(LinearCrossEntropyWeightedGpu, MatchesTheFormulaInFp64) {
 }
 
 TEST_P(LinearCrossEntropyWeightedGpu, InFp8IsNearBf16) {
+  if (!has_fp8()) GTEST_SKIP() << "no FP8";
   const auto head_fp8 = fp8_head();
   run_all(head_fp8);  // sets the scales of these targets' gradients
   for (const auto& [scaling, max] :
