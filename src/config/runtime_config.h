@@ -101,7 +101,7 @@ struct RuntimeConfig {
     line("pad_vocab", s.pad_vocab, anything, role::free,
          "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
     line("fp8", s.fp8, anything, role::fixed.of_run().common(),
-         "compute these GEMMs of training in FP8, on a Hopper GPU; 1: all of them");
+         "compute these GEMMs of training in FP8, on a GPU that has it; 1: all of them");
     line("activation_recompute", s.activation_recompute, anything, role::free,
          "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
     line("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),

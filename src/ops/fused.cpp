@@ -2,6 +2,7 @@
 
 #include "device/launch.h"
 #include "device/stream.h"
+#include "device/tensor_cores.h"
 #include "ops/built.h"
 
 namespace tg {
@@ -11,7 +12,7 @@ bool fused_on = true, hopper_on = true;
 }
 
 const char* kernel_name(Kernel kernel) {
-  constexpr const char* kNames[] = {"aten", "cuda", "hopper", "hopper_fp8"};
+  constexpr const char* kNames[] = {"aten", "cuda", "cuda_fp8", "hopper", "hopper_fp8"};
   return kNames[static_cast<std::size_t>(kernel)];
 }
 
@@ -32,6 +33,10 @@ bool use_kernels(const at::Tensor& x) {
 bool use_hopper_kernels(const at::Tensor& x) {
   return hopper_on && hopper_built() && use_kernels(x) && x.scalar_type() != at::kFloat &&
          cuda::is_hopper();
+}
+
+bool use_fp8_gemms(const at::Tensor& x) {
+  return use_kernels(x) && x.scalar_type() == at::kBFloat16 && has_fp8_tensor_cores();
 }
 
 }  // namespace tg

@@ -3,9 +3,12 @@
 
 namespace tg {
 
-// Implementation of an operation: ATen, a CUDA kernel of this program, its Hopper GEMM with the
-// operation fused into the prologue or epilogue, or the same GEMM with FP8 operands.
-enum class Kernel { aten, cuda, hopper, hopper_fp8 };
+// Implementation of an operation: ATen, a CUDA kernel of this program, or its Hopper GEMM with the
+// operation fused into the prologue or epilogue; *_fp8: with FP8 operands of the GEMMs.
+enum class Kernel { aten, cuda, cuda_fp8, hopper, hopper_fp8 };
+inline bool in_fp8(Kernel kernel) {
+  return kernel == Kernel::cuda_fp8 || kernel == Kernel::hopper_fp8;
+}
 const char* kernel_name(Kernel kernel);
 
 // Enables or disables (FUSED=0) all custom kernels, process-wide. When disabled, operations run
@@ -20,5 +23,8 @@ bool use_kernels(const at::Tensor& x);
 // Whether an operation on `x` may use Hopper kernels: use_kernels(x), Hopper kernels that are built
 // and enabled, a Hopper GPU, and x in bf16 or fp16.
 bool use_hopper_kernels(const at::Tensor& x);
+// Whether GEMMs of x may have FP8 operands: use_kernels(x), a GPU with FP8 tensor cores, and x in
+// bf16.
+bool use_fp8_gemms(const at::Tensor& x);
 
 }  // namespace tg

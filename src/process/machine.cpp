@@ -59,10 +59,9 @@ at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
   return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
 }
 
-// Whether Hopper's kernels run GEMMs in the machine's compute dtype.
-bool has_hopper_kernels(const Machine& machine) {
-  const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
-  return machine.device.is_cuda() && use_hopper_kernels(at::empty({0}, on_device));
+// For the questions of ops/fused.h.
+at::Tensor empty_activations(const Machine& machine) {
+  return at::empty({0}, at::TensorOptions(machine.device).dtype(machine.compute));
 }
 
 // Returns false, with a warning, if FP8's kernels or tensor cores are missing: a run does not fail
@@ -79,8 +78,9 @@ bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Ma
   const auto sizes = compute_sizes(model_shape(model), machine.padding);
   const auto qkv = (model.num_heads + 2 * model.num_kv_heads) * sizes.head_dim;
   const auto attended = model.num_heads * sizes.head_dim;
-  if (!has_hopper_kernels(machine)) return without("an H100 or H200, FUSED=1 and no HOPPER=0");
-  // TMA and cuBLAS read rows of multiples of 16 bytes.
+  if (!use_fp8_gemms(empty_activations(machine)))
+    return without("a GPU of compute capability 8.9 or more and FUSED=1");
+  // The kernels and cublasLt read rows of multiples of 16 bytes.
   constexpr std::int64_t kMultiple = 16;
   for (const auto size : {sizes.dim, sizes.hidden, qkv, attended}) {
     if (size % kMultiple != 0)
@@ -132,7 +132,8 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
-  REQUIRE(runtime.hopper != HopperChoice::on || has_hopper_kernels(machine), ExitCode::usage,
+  REQUIRE(runtime.hopper != HopperChoice::on || use_hopper_kernels(empty_activations(machine)),
+          ExitCode::usage,
           "HOPPER=1: Hopper's kernels need an H100 or H200, FUSED=1, and bf16 or fp16; found {}, "
           "FUSED={}, {}; leave HOPPER out",
           machine.device_name, runtime.fused ? 1 : 0, machine.compute_name);

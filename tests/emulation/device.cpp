@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/launch.h"
+#include "device/tensor_cores.h"
 
 // Pushes the callee-saved registers, stores the stack pointer in *from and continues where `to` was
 // stored (System V ABI).
@@ -208,3 +209,11 @@ bool is_hopper() {
 }
 
 }  // namespace tg::cuda
+
+namespace tg {
+
+bool has_fp8_tensor_cores() {
+  return true;
+}
+
+}  // namespace tg

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "device/tensor_cores.h"
+
 namespace tg::cuda {
 
 namespace {
@@ -29,3 +31,14 @@ bool is_hopper() {
 }
 
 }  // namespace tg::cuda
+
+namespace tg {
+
+bool has_fp8_tensor_cores() {
+  static const bool has = 10 * cuda::device_attribute(cudaDevAttrComputeCapabilityMajor) +
+                              cuda::device_attribute(cudaDevAttrComputeCapabilityMinor) >=
+                          89;
+  return has;
+}
+
+}  // namespace tg

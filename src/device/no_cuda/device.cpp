@@ -4,6 +4,7 @@
 #include "device/gpu_memory.h"
 #include "device/launch.h"
 #include "device/stream.h"
+#include "device/tensor_cores.h"
 
 namespace tg {
 
@@ -25,6 +26,9 @@ bool has_used_gpu() {
   return false;
 }
 bool has_bf16_tensor_cores() {
+  return false;
+}
+bool has_fp8_tensor_cores() {
   return false;
 }
 void begin_gpu_range(const char*) {}

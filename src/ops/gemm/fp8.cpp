@@ -47,7 +47,7 @@ at::Tensor to_fp8(const at::Tensor& x_in, const Fp8Scaling& scaling) {
   const at::NoGradGuard no_grad;
   const auto x = aligned_contiguous(x_in);
   if (const auto cached = fp8_cached(x, scaling); cached.defined()) return cached;
-  if (use_hopper_kernels(x) && x.numel() % cuda::kFp8Chunk == 0) {
+  if (use_kernels(x) && x.scalar_type() != at::kFloat && x.numel() % cuda::kFp8Chunk == 0) {
     const auto rounded = empty_fp8(x);
     cuda::fp8_round(const_data(x), x.numel(), fp8_copy(rounded, scaling), dtype_of(x),
                     current_stream(x));
@@ -91,7 +91,7 @@ at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::
 
 at::Tensor fp8_transposed(const at::Tensor& x) {
   const auto columns = x.size(-1), rows = x.numel() / columns;
-  const auto transposed = empty_fp8_transposed(x, rows, columns);
+  const auto transposed = empty_fp8_transposed(x, rows, columns, x.scalar_type());
   cuda::fp8_transpose(const_data(x), rows, static_cast<int>(columns), mutable_data(transposed),
                       current_stream(x));
   return transposed;

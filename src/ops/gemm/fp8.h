@@ -1,7 +1,7 @@
 #pragma once
 // GEMMs of FP8 operands: e4m3 or e5m2, with per-tensor scales (Micikevicius et al. 2022, FP8
-// Formats for Deep Learning). On Hopper they run on FP8 tensor cores, elsewhere in fp32 with the
-// same operands.
+// Formats for Deep Learning). On a GPU they run on FP8 tensor cores, on a CPU in fp32 with the same
+// operands.
 #include <ATen/ATen.h>
 
 #include <memory>
@@ -54,7 +54,8 @@ cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                       const at::Tensor& scale_b, bool fast = true);
 
-// Transposes x [..., D], in FP8 on the GPU, to [D, fp8_interleaved(rows)] with interleaved rows.
+// Transposes x [..., D], in e4m3 or e5m2 on the GPU, to [D, fp8_interleaved(rows)] with interleaved
+// rows.
 at::Tensor fp8_transposed(const at::Tensor& x);
 // Allocates, uninitialised, the result of fp8_transposed() for a matrix [rows, columns].
 at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns,

@@ -64,10 +64,10 @@ using torch::autograd::variable_list;
 // For a weight with a gradient buffer, or a constant weight.
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   // `in`: x and, if any, its FP8 copy.
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor&, const NormedInput& in,
                             const Weight& weight) {
     context->save_for_backward(
-        {x, weight.value});  // autograd then checks that neither is modified in place
+        {in.saved(), weight.value});  // autograd then checks that neither is modified in place
     context->saved_data["weight"] = in_capsule(weight);
     return linear_forward(in, weight);
   }
@@ -114,15 +114,14 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 }  // namespace
 
 at::Tensor linear(const NormedInput& in, const Weight& weight) {
-  const auto materialized = in.materialized();
-  const auto& x = materialized.tensor();
+  const auto rows = in.form() == NormedForm::quantized ? in : in.materialized();
+  const auto& x = rows.tensor();
   if (weight.value.scalar_type() != x.scalar_type())
     return CastingLinear::apply(x, weight.value, GradientSumPtr());
-  if (weight.uses_autograd() || !at::GradMode::is_enabled())
-    return linear_forward(materialized, weight);
+  if (weight.uses_autograd() || !at::GradMode::is_enabled()) return linear_forward(rows, weight);
   // Else autograd would not call backward.
   assert(x.requires_grad() || !weight.gradient.defined());
-  return AccumulatingLinear::apply(x, materialized, weight);
+  return AccumulatingLinear::apply(x, rows, weight);
 }
 
 at::Tensor linear(const SharedTensor& x, const Weight& weight) {

@@ -24,7 +24,7 @@ struct Weight {
 // half precision, and no intermediate is materialized. With `gradient`, x must require a gradient.
 // Without it, dW has the dtype of `value`: the gradient of an fp32 parameter is never rounded to
 // half precision, in which the sum over a step's tokens would overflow (fp16). With `fp8`, the
-// GEMMs of x·Wᵀ and dx have FP8 operands; dW's does not.
+// GEMMs of x·Wᵀ and dx have FP8 operands; dW's only if x is in the form quantized.
 at::Tensor linear(const NormedInput& x, const Weight& weight);
 // The same of a tensor that other operations read too. The GEMM of a parameter in another dtype
 // than x's adds dx to x's sum.
@@ -38,8 +38,8 @@ void accumulate_gradient(const Weight& weight, const at::Tensor& dy_rows, const 
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
 // Computes x·Wᵀ; differentiable in `value`, not in `fp8`:
 at::Tensor linear_forward(const NormedInput& x, const Weight& weight);
-// Returns dx = dy·W and accumulates dW into weight.gradient. If x is in FP8 (from gemm_operands()
-// on Hopper), dW's GEMM has FP8 operands, too.
+// Returns dx = dy·W and accumulates dW into weight.gradient. If x is in FP8, dW's GEMM has FP8
+// operands, too.
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
 // GEMM operands of x·Wᵀ for a kernel that applies row scales itself: x and W, or both in FP8 with
 // their scales.

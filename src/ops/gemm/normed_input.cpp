@@ -46,6 +46,12 @@ at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {
   return rounded_.defined() ? rounded_ : to_fp8(rows(), scaling);
 }
 
+NormedInput NormedInput::in_fp8(const Fp8Scaling& scaling) const {
+  if (form_ == NormedForm::quantized) return *this;
+  const auto input = materialized();
+  return quantized(input.tensor_, input.rounded(scaling));
+}
+
 NormedInput NormedInput::materialized() const {
   return form_ == NormedForm::materialized ? *this : NormedInput(rows());
 }

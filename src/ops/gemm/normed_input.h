@@ -40,6 +40,11 @@ class NormedInput {
   at::Tensor columns(std::int64_t first, std::int64_t count) const;
   // Returns the rows in e4m3: the norm's FP8 copy, made with this scaling, or else to_fp8().
   at::Tensor rounded(const Fp8Scaling& scaling) const;
+  // Returns this input in the form quantized, with the rows of rounded(scaling).
+  NormedInput in_fp8(const Fp8Scaling& scaling) const;
+  // The rows that the weight gradient's GEMM reads: in e4m3 if the form is quantized, else
+  // tensor().
+  const at::Tensor& saved() const { return form_ == NormedForm::quantized ? rounded_ : tensor_; }
   // Returns this input with its rows materialized.
   NormedInput materialized() const;
   // Returns this input with an alias of tensor() in its place, for autograd.

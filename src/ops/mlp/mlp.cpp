@@ -75,28 +75,37 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   }
 };
 
+// leaky_relu_squared(hidden), in FP8 if `fp8`, for the GEMM of `down`.
+NormedInput activation_of(const at::Tensor& hidden, double slope, const Weight& down, bool fp8) {
+  const NormedInput activation = leaky_relu_squared(hidden, slope);
+  return fp8 ? activation.in_fp8(down.fp8.input) : activation;
+}
+
 // linear(leaky_relu_squared(linear(x, up)), down) that saves x·upᵀ but not the activation.
 struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
-                            const Weight& down, double slope) {
-    const auto hidden = linear_forward(x, up);
-    context->save_for_backward({x, hidden, up.value, down.value});
+  // `in`: x, also in FP8 if the form is quantized.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor&, const NormedInput& in,
+                            const Weight& up, const Weight& down, double slope) {
+    const bool fp8 = in.form() == NormedForm::quantized;
+    const auto hidden = linear_forward(in, up);
+    context->save_for_backward({in.saved(), hidden, up.value, down.value});
+    context->saved_data["fp8"] = fp8;
     context->saved_data["up"] = in_capsule(up);
     context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
-    return linear_forward(leaky_relu_squared(hidden, slope), down);
+    return linear_forward(activation_of(hidden, slope, down, fp8), down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &hidden = saved[1];
     const double slope = context->saved_data["slope"].toDouble();
-    const auto d_activation =
-        linear_backward(leaky_relu_squared(hidden, slope),
-                        from_capsule<Weight>(context->saved_data["down"]), upstream[0]);
+    const auto down = from_capsule<Weight>(context->saved_data["down"]);
+    const auto activation = activation_of(hidden, slope, down, context->saved_data["fp8"].toBool());
+    const auto d_activation = linear_backward(activation.saved(), down, upstream[0]);
     const auto d_hidden = leaky_relu_squared_backward(hidden, d_activation, slope);
     const auto dx = linear_backward(x, from_capsule<Weight>(context->saved_data["up"]), d_hidden);
     const at::Tensor none;
-    return {dx, none, none, none};
+    return {dx, none, none, none, none};
   }
 };
 
@@ -109,16 +118,18 @@ bool supports_custom_backward(const Weight& up, const Weight& down) {
 
 Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
   assert(up.fp8.defined() == down.fp8.defined());
-  const bool supported = supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value) &&
-                         (supports_custom_backward(up, down) || !at::GradMode::is_enabled());
-  if (!supported) return Kernel::aten;
-  return up.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+  const bool fp8 = up.fp8.defined();
+  const bool differentiates = at::GradMode::is_enabled() && !supports_custom_backward(up, down);
+  if (differentiates || !use_kernels(x)) return Kernel::aten;
+  if (supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value))
+    return fp8 ? Kernel::hopper_fp8 : Kernel::hopper;
+  return fp8 ? Kernel::cuda_fp8 : Kernel::aten;
 }
 
 NormedForm mlp_input(Kernel kernel) {
-  return kernel == Kernel::hopper_fp8 ? NormedForm::quantized
-         : kernel == Kernel::hopper   ? NormedForm::deferred_scale
-                                      : NormedForm::materialized;
+  return in_fp8(kernel)             ? NormedForm::quantized
+         : kernel == Kernel::hopper ? NormedForm::deferred_scale
+                                    : NormedForm::materialized;
 }
 
 at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
@@ -135,12 +146,13 @@ at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, doub
     assert(x.requires_grad());  // else autograd would not call backward
     return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
   }
-  const auto x = in.materialized();
+  const bool fp8 = kernel == Kernel::cuda_fp8;
+  const auto x = fp8 ? in.in_fp8(up.fp8.input) : in.materialized();
   if (grad && supports_custom_backward(up, down) && recompute) {
     assert(x.tensor().requires_grad());
-    return RecomputingMlp::apply(x.tensor(), up, down, slope);
+    return RecomputingMlp::apply(x.tensor(), x, up, down, slope);
   }
-  return linear(leaky_relu_squared(linear(x, up), slope), down);
+  return linear(activation_of(linear(x, up), slope, down, fp8), down);
 }
 
 at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,

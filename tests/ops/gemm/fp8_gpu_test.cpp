@@ -1,5 +1,5 @@
 // Tests FP8 on a GPU: the rounding against its reference, and the fused operations against the
-// unfused ones and against fp64. Skipped without a Hopper GPU.
+// unfused ones and against fp64. Skipped without FP8 tensor cores.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -14,13 +14,13 @@
 #include "ops/norm/lanes_norm.h"
 #include "tests/ops/gemm/fp8.h"
 #include "tests/ops/norm/residual_chain.h"
-#include "tests/ops/on_hopper.h"
+#include "tests/ops/on_fp8_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-using test::OnHopper;
+using test::OnFp8Gpu;
 
 at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, double scale = 1) {
   return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(test::kGpu, at::kBFloat16);
@@ -38,7 +38,7 @@ double worst_row(const at::Tensor& found, const at::Tensor& right) {
   return (off / (exact.norm(2, 1) + exact.norm() * 1e-6)).max().item<double>();
 }
 
-class Fp8RoundGpu : public OnHopper<> {};
+class Fp8RoundGpu : public OnFp8Gpu<> {};
 
 TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   for (const std::int64_t count : {16, 4096, 1'000'000}) {
@@ -55,7 +55,7 @@ TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   }
 }
 
-class Fp8TransposeGpu : public OnHopper<> {};
+class Fp8TransposeGpu : public OnFp8Gpu<> {};
 
 TEST_F(Fp8TransposeGpu, InterleavesRowsAndEndsInZeros) {
   for (const auto& [rows, columns] :
@@ -83,7 +83,7 @@ at::Tensor row_scale_of(std::int64_t rows) {
   return at::rand({rows}, at::device(test::kGpu).dtype(at::kFloat)) + 0.5;
 }
 
-class Fp8MlpGpu : public OnHopper<::testing::TestWithParam<Shape>> {
+class Fp8MlpGpu : public OnFp8Gpu<::testing::TestWithParam<Shape>> {
  protected:
   struct Results {
     at::Tensor y, dx, d_up, d_down;
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Fp8MlpGpu,
                            return fmt::format("{}x{}x{}", s.rows, s.dim, s.hidden);
                          });
 
-class Fp8QkvGpu : public OnHopper<> {};
+class Fp8QkvGpu : public OnFp8Gpu<> {};
 
 TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
   const struct {
@@ -219,7 +219,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
 }
 
 // FP8 copies written by a kernel equal the result of a separate rounding pass, byte for byte.
-class Fp8CopiesGpu : public OnHopper<> {
+class Fp8CopiesGpu : public OnFp8Gpu<> {
  protected:
   static Fp8Scaling scaling(double scale, bool cached = true) {
     const auto fp32 = at::TensorOptions(test::kGpu).dtype(at::kFloat);

@@ -1,0 +1,21 @@
+#pragma once
+// Fixture of tests that require FP8 tensor cores: skips them elsewhere.
+#include "tests/ops/on_gpu.h"
+
+namespace tg::test {
+
+inline bool has_fp8_gemms() {
+  return use_fp8_gemms(at::ones({1}, at::TensorOptions(kGpu).dtype(at::kBFloat16)));
+}
+
+// Base is ::testing::Test or a TestWithParam.
+template <class Base = ::testing::Test>
+class OnFp8Gpu : public OnGpu<Base> {
+ protected:
+  void SetUp() override {
+    OnGpu<Base>::SetUp();
+    if (!this->IsSkipped() && !has_fp8_gemms()) GTEST_SKIP() << "no FP8 tensor cores";
+  }
+};
+
+}  // namespace tg::test
