@@ -9,7 +9,7 @@
 #include "ops/kernels.h"
 #include "tests/model/fixtures.h"
 #include "tests/model/spec.h"
-#include "tests/ops/on_hopper.h"
+#include "tests/ops/on_fp8_gpu.h"
 
 namespace tg {
 namespace {
@@ -205,7 +205,7 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
   return steps;
 }
 
-class Fp8GptGpu : public test::OnHopper<> {
+class Fp8GptGpu : public test::OnFp8Gpu<> {
  protected:
   static Shape untied(std::int64_t vocab, std::int64_t layers, std::int64_t length) {
     auto config = odd({.heads = 2, .head_dim = 64, .vocab = vocab});

@@ -94,14 +94,23 @@ struct FusedHead {
                                   mutable_fp32_data(out.sums), current_stream(x));
     return out;
   }
-  // The same by a GEMM and a kernel, which overwrites the logits.
+  // The same by a GEMM and a kernel, which in bf16 overwrites the logits.
   LogitsGradient run_separately(const Tokens& tokens, cuda::LinearCrossEntropy& problem) const {
-    const LogitsGradient out{.rows = gemm(tokens.x, weight.value.t()),
-                             .sums = at::empty({1, tokens.count()}, tokens.nll.options()),
-                             .layout = {1, problem.width}};
+    const auto& fp8 = weight.fp8;
+    auto logits = fp8.defined() ? fp8_matmul(tokens.gemm_x, fp8.input.scale, fp8.value, fp8.scale)
+                                : gemm(tokens.x, weight.value.t());
+    LogitsGradient out{.rows = logits,
+                       .sums = at::empty({1, tokens.count()}, tokens.nll.options()),
+                       .layout = {1, problem.width}};
+    if (fp8.defined()) {
+      out.rows = at::empty(logits.sizes(), logits.options().dtype(at::kFloat8_e5m2));
+      problem.fp8.copy = fp8_copy(out.rows, fp8.output_gradient);
+    }
     problem.unnormalised = mutable_data(out.rows);
-    cuda::softmax_gradient(problem, const_data(out.rows), mutable_fp32_data(out.sums),
+    cuda::softmax_gradient(problem, const_data(logits), mutable_fp32_data(out.sums),
                            current_stream(tokens.x));
+    logits.reset();  // the transpose takes its place
+    if (fp8.defined()) out.transposed = fp8_transposed(out.rows);
     return out;
   }
 
@@ -205,8 +214,7 @@ bool supports_fused_head(const at::Tensor& head_vd, const Softcap& softcap) {
 }
 
 bool supports_fp8_head(const at::Tensor& head_vd, const Softcap& softcap) {
-  return supports_fused_head(head_vd, softcap) && supports_hopper_gemm(head_vd, head_vd) &&
-         head_vd.size(0) % cuda::kFp8Chunk == 0;
+  return supports_fused_head(head_vd, softcap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
 std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64_t chunk_bytes) {
@@ -229,9 +237,11 @@ bool is_fused(const at::Tensor& x, const Weight& weight, const Softcap& softcap)
 
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight,
                                    const Softcap& softcap) {
-  if (!is_fused(x, weight, softcap) || !supports_hopper_gemm(x, weight.value))
+  if (!is_fused(x, weight, softcap))
     return choose_softcap_cross_entropy(x, weight.value.size(0), softcap);
-  return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+  const bool in_gemm = supports_hopper_gemm(x, weight.value);
+  if (weight.fp8.defined()) return in_gemm ? Kernel::hopper_fp8 : Kernel::cuda_fp8;
+  return in_gemm ? Kernel::hopper : Kernel::cuda;
 }
 
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,

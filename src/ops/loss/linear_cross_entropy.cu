@@ -2,6 +2,7 @@
 // softmax's normalisation to the inputs and outputs of the gradient GEMMs.
 #include <cmath>
 
+#include "ops/gemm/fp8.cuh"
 #include "ops/loss/linear_cross_entropy_kernel.h"
 #include "ops/loss/softcap_row.cuh"
 
@@ -26,12 +27,27 @@ __device__ float value_or_one(const float* factor) {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // rows per CTA
 
+// Stores eight elements of G in e5m2 at `to`, and raises amax to the largest.
+__device__ void store_e5m2(unsigned char* to, const float (&g)[P::size], float& amax) {
+  unsigned words[2] = {};
+#pragma unroll
+  for (int k = 0; k < P::size; k += 2) {
+    amax = max_abs(max_abs(amax, g[k]), g[k + 1]);
+    words[k / 4] |= fp8_pair<__nv_fp8_e5m2>(g[k], g[k + 1]) << 8 * (k % 4);
+  }
+  __stwb(reinterpret_cast<uint2*>(to), make_uint2(words[0], words[1]));
+}
+
 // A CTA computes whole rows. G needs no normalisation, so that each element is read and written
-// once.
+// once. In FP8, G and the sums are divided by G's scale.
+template <bool in_fp8>
 __global__ void __launch_bounds__(kThreads)
-    softmax_gradient_kernel(LinearCrossEntropy args, Softcap softcap, const T* logits,
+    softmax_gradient_kernel(LinearCrossEntropy args, Softcap unscaled, const T* logits,
                             float* __restrict__ sums) {
+  const float scale = in_fp8 ? *args.fp8.copy.scale : 1;
+  const ScaledSoftcap softcap(unscaled, /*factor=*/1, scale);
   const float masked_weight = fast_exp2(softcap.exponent(1));  // e^(−2·cap)
+  float amax = 0;
   __shared__ RowSum::Shared partial;
   RowSum row_sum(partial);
   for (std::int64_t row = blockIdx.x; row < args.rows; row += gridDim.x) {
@@ -50,11 +66,15 @@ __global__ void __launch_bounds__(kThreads)
         sum += weight[k];
         g[k] = weight[k] * slope[k];
       }
-      store_rounded(static_cast<T*>(args.unnormalised) + at, g);
+      if constexpr (in_fp8)
+        store_e5m2(static_cast<unsigned char*>(args.unnormalised) + at, g, amax);
+      else
+        store_rounded(static_cast<T*>(args.unnormalised) + at, g);
     }
     const float total = row_sum(sum);
     if (threadIdx.x == 0) sums[row] = total;
   }
+  if constexpr (in_fp8) raise_amax(args.fp8.copy.amax, amax * scale);
 }
 
 // x·W[target], by a warp.
@@ -196,8 +216,10 @@ int grid_size(const LinearCrossEntropy& args) {
 void softmax_gradient(const LinearCrossEntropy& args, const void* logits, float* sums,
                       Stream stream) {
   if (args.rows == 0) return;
-  softmax_gradient_kernel<<<blocks_for(args.rows, 8), kThreads, 0, stream>>>(
-      args, Softcap(args.softcap), static_cast<const T*>(logits), sums);
+  const bool in_fp8 = args.fp8.copy.values != nullptr;
+  const auto kernel = in_fp8 ? softmax_gradient_kernel<true> : softmax_gradient_kernel<false>;
+  kernel<<<blocks_for(args.rows, 8), kThreads, 0, stream>>>(args, Softcap(args.softcap),
+                                                            static_cast<const T*>(logits), sums);
   check_launch("softmax_gradient");
 }
 

@@ -36,7 +36,7 @@ struct SoftmaxSums {
 };
 
 // Computes G, which is 0 beyond the vocabulary and at the first target, and the sums (one part over
-// `width` columns) from the logits [N, width], which G may overwrite.
+// `width` columns) from the logits [N, width] in bf16, which G in bf16 may overwrite.
 void softmax_gradient(const LinearCrossEntropy& args, const void* logits, float* sums,
                       Stream stream);
 

@@ -92,8 +92,8 @@ struct ScaledSoftcap : Softcap {
 };
 
 // For each logit z with softcapped s: weight = exp(s − cap), slope = (1 − tanh²)/4.
-template <typename T, typename P>
-__device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weight)[P::size],
+template <typename T, typename P, typename AnySoftcap>
+__device__ void softcap_weights(const P& z, const AnySoftcap& softcap, float (&weight)[P::size],
                                 float (&slope)[P::size]) {
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll

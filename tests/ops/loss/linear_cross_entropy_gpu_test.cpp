@@ -1,5 +1,5 @@
 // Tests the head and its loss, in chunks of tokens on a GPU, against fp64. Skipped without a GPU;
-// the FP8 tests where the head is not computed in FP8.
+// the FP8 tests without FP8 tensor cores.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "tests/ops/gemm/fp8.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_fp8_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -68,7 +68,6 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
   Results run(double upstream = 1) const { return run(head(), upstream); }
-  bool has_fp8() const { return supports_fp8_head(weight, GetParam().cap); }
   // Uses the scales that a previous step leaves; the head itself has the scale of another
   // network.
   Weight fp8_head() const {
@@ -184,7 +183,7 @@ class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {
  protected:
   void SetUp() override {
     LinearCrossEntropyGpu::SetUp();
-    if (!IsSkipped() && !has_fp8()) GTEST_SKIP() << "no FP8";
+    if (!IsSkipped() && !test::has_fp8_gemms()) GTEST_SKIP() << "no FP8 tensor cores";
   }
 };
 
@@ -274,7 +273,7 @@ TEST_P(LinearCrossEntropyChunksGpu, TheirNumberChangesNothingButTheOrderOfSums) 
 }
 
 TEST_P(LinearCrossEntropyChunksGpu, InFp8Neither) {
-  if (!has_fp8()) GTEST_SKIP() << "no FP8";
+  if (!test::has_fp8_gemms()) GTEST_SKIP() << "no FP8 tensor cores";
   expect_same(run(fp8_head()),
               run(fp8_head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
@@ -339,7 +338,7 @@ TEST_P(LinearCrossEntropyWeightedGpu, MatchesTheFormulaInFp64) {
 }
 
 TEST_P(LinearCrossEntropyWeightedGpu, InFp8IsNearBf16) {
-  if (!has_fp8()) GTEST_SKIP() << "no FP8";
+  if (!test::has_fp8_gemms()) GTEST_SKIP() << "no FP8 tensor cores";
   const auto head_fp8 = fp8_head();
   run_all(head_fp8);  // sets the scales of these targets' gradients
   for (const auto& [scaling, max] :
