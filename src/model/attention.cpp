@@ -180,7 +180,7 @@ NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kerne
   if (pass.scored(call) || call.adds_values || (gated && gate_reads_all))
     return NormedForm::materialized;
   // The gate cannot read e4m3 rows, and the quantized form has no row scale.
-  if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::materialized : NormedForm::quantized;
+  if (in_fp8(qkv)) return gated ? NormedForm::materialized : NormedForm::quantized;
   // A value embedding's gradient is dv, without the row scale.
   return qkv == Kernel::hopper && !call.value_scale ? NormedForm::deferred_scale
                                                     : NormedForm::materialized;

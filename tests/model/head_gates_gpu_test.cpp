@@ -5,7 +5,7 @@
 #include "ops/attention/attention.h"
 #include "ops/fused.h"
 #include "tests/model/head_gates.h"
-#include "tests/ops/on_hopper.h"
+#include "tests/ops/on_fp8_gpu.h"
 
 namespace tg {
 namespace {
@@ -34,7 +34,7 @@ ModelConfig two_blocks(std::int64_t exclusive) {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-class HeadGatesGpu : public test::OnHopper<testing::TestWithParam<Case>> {
+class HeadGatesGpu : public test::OnFp8Gpu<testing::TestWithParam<Case>> {
  protected:
   ParameterTable table(at::ScalarType compute) const {
     auto found = make_parameters(spec_.parameters,

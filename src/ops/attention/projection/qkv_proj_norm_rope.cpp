@@ -73,12 +73,14 @@ Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, cons
       supports_hopper_gemm(x, weight.value) &&
       cuda::qkv_proj_norm_rope_supports(head_dim, table.half_dims(), table.interleaved) &&
       (weight.gradient.defined() || !at::GradMode::is_enabled());
-  if (!in_gemm) return Kernel::cuda;
-  return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+  if (weight.fp8.defined()) return in_gemm ? Kernel::hopper_fp8 : Kernel::cuda_fp8;
+  return in_gemm ? Kernel::hopper : Kernel::cuda;
 }
 
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table, Kernel kernel) {
+  if (kernel == Kernel::cuda_fp8)
+    return qk_norm_rope(linear(x.in_fp8(weight.fp8.input), weight), in, table);
   if (kernel == Kernel::aten || kernel == Kernel::cuda)
     return qk_norm_rope(linear(x, weight), in, table);
   [[maybe_unused]] const bool scaled = x.form() == NormedForm::deferred_scale;

@@ -8,11 +8,11 @@ namespace tg {
 // Computes qk_norm_rope(linear(x, weight)), x [B, T, D]; the weight's gradient is as in linear().
 // On Hopper, in bf16 and fp16 and with heads of 64 or 128, q and k are normalised and rotated in
 // the GEMM's epilogue: the plain projection of q and k never leaves the registers. With weight.fp8,
-// which does not support x scaled by row, all three GEMMs there have FP8 operands.
+// which does not support x scaled by row, the kernels' three GEMMs have FP8 operands.
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table, Kernel kernel);
 // Chooses the kernel for this projection and rows like x's [B, T, D], considering the current grad
-// mode. cuda: LibTorch's GEMM with qk_norm_rope()'s kernel.
+// mode. cuda: linear() with qk_norm_rope()'s kernel.
 Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                                  const RopeTable& table);
 // qkv_proj_norm_rope() with the kernel of choose_qkv_proj_norm_rope().
