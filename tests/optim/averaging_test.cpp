@@ -149,7 +149,11 @@ struct ShardedWeights {
     table.add({.name = "gains", .value = at::zeros({6}), .update = Update::scalar});
     const auto large = at::zeros({1100, 1000}, at::kBFloat16);
     table.add({.name = "table", .value = large, .update = Update::embedding});
-    for (const auto& row : table.rows()) first.push_back(test::normal(row.value.sizes(), 1));
+    for (const auto& row : table.rows()) {
+      first.push_back(test::drawn(row.value.sizes(), [&](at::IntArrayRef shape) {
+        return test::normal(shape, 1, at::kFloat);
+      }));
+    }
   }
   std::string train(WeightAverage& average, std::int64_t steps) {
     for (std::int64_t step = 1; step <= steps; ++step) {

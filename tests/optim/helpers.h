@@ -1,5 +1,6 @@
 #pragma once
 // What every optimizer test needs: the step's scalars, and state by name.
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,16 @@ namespace tg::test {
 inline StepScalars scalars(double lr_scale, double momentum = 0, double skip = 0) {
   const auto scalar = [](double value) { return at::full({}, value, at::kFloat); };
   return {scalar(lr_scale), scalar(momentum), scalar(skip)};
+}
+
+// `draw` of that shape; of a large one the same few numbers again and again, since to draw millions
+// would be most of these tests' time. No two rows, and no two ranks' parts, begin alike.
+inline at::Tensor drawn(at::IntArrayRef shape,
+                        const std::function<at::Tensor(at::IntArrayRef)>& draw) {
+  constexpr std::int64_t kPeriod = 10'007;
+  const auto count = c10::multiply_integers(shape);
+  if (count <= kPeriod) return draw(shape);
+  return draw({kPeriod}).repeat(count / kPeriod + 1).narrow(0, 0, count).view(shape);
 }
 
 // A leaf of standard normal values.

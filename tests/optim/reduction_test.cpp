@@ -14,18 +14,9 @@
 namespace tg {
 namespace {
 
-using test::as_ranks;
+using test::as_ranks, test::drawn;
 
 constexpr int kWorlds[] = {1, 2, 3, 4, 5};
-
-// `draw` of that shape; of a large one the same few numbers again and again, since to draw millions
-// would be most of these tests' time. No two rows, and no two ranks' parts, begin alike.
-at::Tensor drawn(at::IntArrayRef shape, const std::function<at::Tensor(at::IntArrayRef)>& draw) {
-  constexpr std::int64_t kPeriod = 10'007;
-  const auto count = c10::multiply_integers(shape);
-  if (count <= kPeriod) return draw(shape);
-  return draw({kPeriod}).repeat(count / kPeriod + 1).narrow(0, 0, count).view(shape);
-}
 
 at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType dtype = at::kDouble) {
   return drawn(shape, [&](at::IntArrayRef part) { return test::normal(part, seed, dtype); });
@@ -58,27 +49,28 @@ ParameterTable make_table(bool record_quirks = false) {
   return table;
 }
 
-// Eighths of whole numbers, which even bf16 adds up without rounding: sums are the same bits in
-// whatever order.
-at::Tensor gradient_of(const Parameter& row, std::size_t number, int rank, int step) {
-  const auto seed =
-      1000 * number + 100 * static_cast<std::size_t>(step) + static_cast<std::size_t>(rank);
+// Sum over these ranks of what each draws, times a factor each. They draw eighths of whole numbers,
+// which even bf16 adds up without rounding: sums are the same bits in whatever order.
+at::Tensor gradient_of(const Parameter& row, std::size_t number, const std::vector<int>& ranks,
+                       int step, const std::vector<double>& factors = {}) {
   return drawn(row.value.sizes(), [&](at::IntArrayRef shape) {
-    return test::integers(shape, 17, seed).sub(8).to(row.value.scalar_type()).div_(8);
+    auto sum = at::zeros(shape, at::kDouble);
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const auto seed =
+          1000 * number + 100 * static_cast<std::size_t>(step) + static_cast<std::size_t>(ranks[k]);
+      const auto eighths = test::integers(shape, 17, seed).sub(8).to(at::kDouble).div_(8);
+      sum += eighths * (factors.empty() ? 1.0 : factors[k]);
+    }
+    return sum.to(row.value.scalar_type());
   });
 }
 
-// Sum over these ranks, each times a factor.
 void set_gradients(const ParameterTable& table, const std::vector<int>& ranks, int step,
                    const std::vector<double>& factors = {}) {
   for (std::size_t i = 0; i < table.rows().size(); ++i) {
     const auto& row = table.rows()[i];
     if (row.name == "unused") continue;
-    auto sum = at::zeros(row.value.sizes(), at::kDouble);
-    for (std::size_t k = 0; k < ranks.size(); ++k) {
-      sum += gradient_of(row, i, ranks[k], step) * (factors.empty() ? 1.0 : factors[k]);
-    }
-    test::set_gradient(row.value, sum);
+    test::set_gradient(row.value, gradient_of(row, i, ranks, step, factors));
   }
 }
 
@@ -321,7 +313,7 @@ double own_norm(const ParameterTable& table, int rank, int step) {
   for (std::size_t i = 0; i < table.rows().size(); ++i) {
     const auto& row = table.rows()[i];
     if (row.name == "unused") continue;
-    squares += gradient_of(row, i, rank, step).to(at::kDouble).square().sum().item<double>();
+    squares += gradient_of(row, i, {rank}, step).to(at::kDouble).square().sum().item<double>();
   }
   return std::sqrt(squares);
 }
