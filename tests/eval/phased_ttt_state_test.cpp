@@ -19,27 +19,30 @@ std::string file_of(const std::string& prefix, int phases) {
   return fmt::format("{}.phase-{}.safetensors", prefix, phases);
 }
 
-// Returns how often a run queries for a stop request.
-int times_asked(const Tokens& tokens, PhasedTttOptions options) {
+// A run without a stop, and how often it queries for one.
+struct Undisturbed {
+  Undisturbed(const Tokens& tokens, PhasedTttOptions options) {
+    options.stop_requested = [this] { return ++asked < 0; };
+    Communicator alone;
+    run = run_ttt(tokens, options, alone, model);
+  }
+  test::TwoLayers model;
+  test::TttRun run;
   int asked = 0;
-  options.stop_requested = [&] { return ++asked < 0; };
-  run_ttt(tokens, options);
-  return asked;
-}
+};
 
 // Resumes from PREFIX and expects the result of an undisturbed run. Returns the predictions that
 // were scored now.
 test::TttRun expect_the_same_bits(const Tokens& tokens, const PhasedTttOptions& options,
-                                  const std::string& prefix, const test::TttRun& expected,
-                                  const ParameterTable& weights) {
+                                  const std::string& prefix, const Undisturbed& expected) {
   Communicator alone;
   test::TwoLayers model;
   auto run = run_ttt(tokens, going_on(options, prefix), alone, model);
-  EXPECT_EQ(run.score.loss, expected.score.loss);
-  test::expect_same_weights(model.table, weights);
+  EXPECT_EQ(run.score.loss, expected.run.score.loss);
+  test::expect_same_weights(model.table, expected.model.table);
   for (std::size_t t = 0; t < run.losses.size(); ++t) {
     if (std::isnan(run.losses[t])) continue;
-    EXPECT_EQ(run.losses[t], expected.losses[t]) << t;
+    EXPECT_EQ(run.losses[t], expected.run.losses[t]) << t;
   }
   EXPECT_TRUE(fs::is_empty(fs::path(prefix).parent_path()));
   return run;
@@ -55,11 +58,10 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
     auto options = options_of();
     options.config.ttt_warm_start_a = warm;
     options.config.ttt_concurrent_batches = concurrent;
-    const int asked = times_asked(tokens, options);
-    ASSERT_GT(asked, 30);
     Communicator alone;
-    test::TwoLayers undisturbed;
-    const auto expected = run_ttt(tokens, options, alone, undisturbed);
+    const Undisturbed expected(tokens, options);
+    const int asked = expected.asked;
+    ASSERT_GT(asked, 30);
     int most = 0;
     // Some stops in each batch, and the last stop that there is.
     const int stride = concurrent == 1 && warm ? 7 : 9;
@@ -75,7 +77,7 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
       EXPECT_GE(scored, concurrent == 1 ? most : 0);
       most = std::max(most, scored);
       expect_part(text, "batches scored, state saved in " + prefix + ".phase-");
-      expect_the_same_bits(tokens, options, prefix, expected, undisturbed.table);
+      expect_the_same_bits(tokens, options, prefix, expected);
     }
     EXPECT_EQ(most, 4);
   }
@@ -91,10 +93,9 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
     auto options = options_of();
     options.saving_fraction = 1e18;
     options.config.ttt_concurrent_batches = concurrent;
-    const int asked = times_asked(tokens, options);
     Communicator alone;
-    test::TwoLayers undisturbed;
-    const auto expected = run_ttt(tokens, options, alone, undisturbed);
+    const Undisturbed expected(tokens, options);
+    const int asked = expected.asked;
     for (int times = 3; times < asked; times += 23) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       auto killed = going_on(options, prefix);
@@ -106,7 +107,7 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
       test::TwoLayers model;
       EXPECT_THROW(run_ttt(tokens, killed, alone, model), Killed);
       killed = {};
-      const auto run = expect_the_same_bits(tokens, options, prefix, expected, undisturbed.table);
+      const auto run = expect_the_same_bits(tokens, options, prefix, expected);
       const auto scored_again = std::ranges::count_if(run.losses, [](double l) { return l == l; });
       if (times > asked / 2) {
         EXPECT_LT(scored_again, std::ssize(run.losses) * 2 / 3);
@@ -124,7 +125,8 @@ TEST(PhasedTtt, SavesAOnlyWhereItGoesOnAndWeightsOnlyOnceTheyChanged) {
   for (const bool warm : {true, false}) {
     auto options = options_of();
     options.config.ttt_warm_start_a = warm;
-    for (const auto& [times, phases] : {std::pair{0, 0}, {times_asked(tokens, options) - 1, 2}}) {
+    for (const auto& [times, phases] :
+         {std::pair{0, 0}, {Undisturbed(tokens, options).asked - 1, 2}}) {
       test::TwoLayers model;
       testing::internal::CaptureStdout();
       test::error_of(ExitCode::stopped,
