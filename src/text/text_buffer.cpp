@@ -11,6 +11,9 @@ namespace {
 // Compressed files are read in smaller parts, since the decompressor has a window of about 2 MiB.
 constexpr std::size_t kPart = 1 << 20, kCompressedPart = 1 << 17;
 constexpr std::size_t kMaxDocumentBytes = std::size_t{1} << 30;  // the tokenizer counts in int
+// A document of more gets all the room that it may need at once: pages that are not read into cost
+// nothing, but a buffer that doubles holds it twice while it is copied.
+constexpr std::size_t kLongDocumentBytes = std::size_t{1} << 26;
 
 }  // namespace
 
@@ -24,6 +27,7 @@ bool TextBuffer::fill() {
           "separator",
           file_.path(), offset_, kMaxDocumentBytes);
   const std::size_t before = buffer_.size();
+  if (before > kLongDocumentBytes) buffer_.reserve(kMaxDocumentBytes + kPart);
   buffer_.resize(before + (file_.is_compressed() ? kCompressedPart : kPart));
   const auto got = file_.read(std::span(buffer_).subspan(before));
   buffer_.resize(before + got);
