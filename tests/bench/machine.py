@@ -1,6 +1,7 @@
 """Starts train_gpt and the PyTorch peer on this machine, for bench.py."""
 import contextlib
 import functools
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -60,11 +61,16 @@ def preset_file(name):
     return path
 
 
+@functools.cache
+def inspected(preset, build, environment):
+    return subprocess.run([build / "train_gpt", "inspect", "--settings", preset], capture_output=True, text=True,
+                          env=dict(environment), check=True).stdout
+
+
 def inspect_settings(preset, build=BUILD, environment=None):
     """Returns {name: text} of all settings of a preset's file, or of the defaults for /dev/null, which the environment
     overrides."""
-    printed = subprocess.run([build / "train_gpt", "inspect", "--settings", preset], capture_output=True, text=True,
-                             env=environment, check=True).stdout
+    printed = inspected(preset, build, tuple(sorted((os.environ if environment is None else environment).items())))
     return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line and not line.startswith("#"))
 
 
@@ -84,6 +90,35 @@ def power_sampled(path):
         finally:
             sampler.kill()
             sampler.wait()
+
+
+def run_command(command, environment, log, limit_s):
+    """Returns the exit status."""
+    return subprocess.run(list(map(str, command)), env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log,
+                          stderr=subprocess.STDOUT, timeout=limit_s, check=False).returncode
+
+
+def run_forked_peer(arguments, environment, log, limit_s):
+    """Runs the PyTorch peer as a fork of this process, which imports torch once for all of them. Returns the exit status."""
+    import torch._dynamo  # noqa: F401
+    import torch_compile_peer
+
+    def run():
+        os.environ.clear()
+        os.environ.update(environment)
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+        sys.argv = [str(PEER), *arguments]
+        torch_compile_peer.main()
+
+    process = multiprocessing.get_context("fork").Process(target=run)
+    process.start()
+    process.join(limit_s)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        raise subprocess.TimeoutExpired(str(PEER), limit_s)
+    return process.exitcode
 
 
 class Machine:
@@ -123,24 +158,28 @@ class Machine:
         return self.read(name, functools.partial(TrainRun, period=period), ".jsonl") if done else None
 
     def train_peer(self, name, preset, steps, settings, eager, period=1):
-        """Trains the PyTorch peer; returns a PeerRun, or None. Its compile cache lasts as long as this object."""
+        """Trains the PyTorch peer; returns a PeerRun, or None. Its compile cache lasts as long as this object. FORKED_PEERS in
+        the environment makes it a fork of this process: for tests, since its first step then comes sooner."""
         cache = pathlib.Path(self.work.name)
         environment = self.settings({"TORCHINDUCTOR_CACHE_DIR": cache / "inductor", "TRITON_CACHE_DIR": cache / "triton",
                                      "ITERATIONS": steps, **settings})
         file = cache / f"{name}.env"
         found = inspect_settings(preset, environment=environment)  # what is "auto" is resolved as train_gpt does
         file.write_text("".join(f"{key}={value}\n" for key, value in found.items()))
-        command = [sys.executable, PEER, "--config", file, "--steps", str(steps), "--warmup", environment["WARMUP_STEPS"]]
-        done = self.start(name, [*command, *(["--eager"] if eager or not self.gpu else [])], environment, 400)
+        arguments = ["--config", str(file), "--steps", str(steps), "--warmup", environment["WARMUP_STEPS"],
+                     *(["--eager"] if eager or not self.gpu else [])]
+        if "FORKED_PEERS" in os.environ:
+            done = self.start(name, arguments, environment, 400, run=run_forked_peer)
+        else:
+            done = self.start(name, [sys.executable, PEER, *arguments], environment, 400)
         return self.read(name, functools.partial(PeerRun, period=period), ".log") if done else None
 
-    def start(self, name, command, environment, limit_s):
+    def start(self, name, command, environment, limit_s, run=run_command):
         """Runs a command; its output goes to NAME.log. Returns whether it succeeded, and says so if it did not."""
         began = time.monotonic()
         try:
             with open(self.out / f"{name}.log", "w", encoding="utf-8") as log, power_sampled(self.out / f"{name}.power"):
-                code = subprocess.run(list(map(str, command)), env=environment, cwd=ROOT, stdin=subprocess.DEVNULL,
-                                      stdout=log, stderr=subprocess.STDOUT, timeout=limit_s, check=False).returncode
+                code = run(command, environment, log, limit_s)
         except subprocess.TimeoutExpired:
             code = f"none within {limit_s} s"
         print(f"{time.monotonic() - began:6.1f} s  {name}", flush=True)
