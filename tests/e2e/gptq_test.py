@@ -13,6 +13,7 @@ USAGE, DATA, MISSING, CANNOT_CREATE, CONFIG = 64, 65, 66, 73, 78
 LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, XSA_LAST_N=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
              ITERATIONS=4, VAL_LOSS_EVERY=0, GPTQ_CALIBRATION_BATCHES=2, TRAIN_BATCH_TOKENS=512, VAL_TOKENS=1024,
              VAL_BATCH_SIZE=1024)
+FAST = ("--compressor", "lzma")  # brotli, the default, takes most of a command's time
 QUANTIZED = {**LAST_RECORD, **LARGE, "ARTIFACT": "gptq", "GATED_ATTN_QUANT_GATE": 1, "LQER_TOP_K": 1}
 
 
@@ -88,7 +89,8 @@ class GptqTest(ModelTest):
         sizes, costs = [], []
         for bits in (2, 4, 8):
             made = self.folder / f"bits{bits}.ptz"
-            printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards, "--bits", bits)
+            printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards, "--bits", bits,
+                                  *FAST)
             self.assertIn(f"gptq (int{bits})", printed)
             sizes.append(made.stat().st_size)
             costs.append(abs(float(self.quantized_score(made).split()[0].split(":")[1]) - raw))
@@ -97,15 +99,15 @@ class GptqTest(ModelTest):
         # Clipped for the given bits instead of with the defaults for six bits.
         wide = self.folder / "wide.ptz"
         self.prints("quantize", "--init-from", out, "--out", wide, "--calibrate", self.shards, "--bits", 4,
-                    "--mlp-clip-sigmas", 10, "--embed-clip-sigmas", 20)
+                    "--mlp-clip-sigmas", 10, "--embed-clip-sigmas", 20, *FAST)
         self.assertLess(wide.stat().st_size, sizes[1])
 
     def test_one_short_document_is_enough_and_said_to_be_short(self):
         out, _ = self.trained("brotli")
         text, made = self.folder / "one.txt", self.folder / "one.ptz"
         text.write_text("You may copy and give away this licence, and change what it grants. " * 3)
-        printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", text, "--bits", "auto")
-        self.assertIn(f"Serialized model quantized+brotli: {made.stat().st_size} bytes", printed)
+        printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", text, "--bits", "auto", *FAST)
+        self.assertIn(f"Serialized model quantized+lzma: {made.stat().st_size} bytes", printed)
         self.assertRegex(self.errors, r"one\.txt.*: too short for GPTQ_CALIBRATION_BATCHES=2 \(expected 4 rows of 32 "
                          r"tokens, found \d+\); rows are read again and again")
 
@@ -120,12 +122,12 @@ class GptqTest(ModelTest):
                 raw = re.search(r"val_loss:([\d.]+)", self.prints("eval", "--init-from", out, "--eval-stride", 0))[1]
                 made = out / "final_model.int6.ptz"
                 self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards,
-                            "--gptq-calibration-batches", 2)
+                            "--gptq-calibration-batches", 2, *FAST)
                 score = self.quantized_score(made)
                 self.assertAlmostEqual(float(score.split()[0].split(":")[1]), float(raw), delta=0.02)
 
     def test_two_ranks_write_one_file_of_all_their_rows(self):
-        out, lines = self.trained("two", ranks=2, GRAD_ACCUM_STEPS=None)
+        out, lines = self.trained("two", ranks=2, GRAD_ACCUM_STEPS=None, COMPRESSOR="lzma")
         self.assertEqual(len([line for line in lines if line.startswith("GPTQ:collected")]), 1)
         self.assertIn(self.quantized_score(out / "final_model.int6.ptz"), "\n".join(lines))
 
