@@ -112,7 +112,9 @@ void warm_up(Run& run) {
   const auto asked = settings.run.warmup_steps;
   const auto steps = run.resume ? std::min(asked, kWhenResuming) : asked;
   const auto last_stage = run.parts.weights.model.plan().last_stage();
-  if (steps == 0 && last_stage == 0) return;
+  // Nothing is captured on the CPU.
+  const bool captures = run.machine.device.is_cuda();
+  if (steps == 0 && (last_stage == 0 || !captures)) return;
   // With little memory, weights and optimizer state do not fit on the device twice.
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
@@ -121,7 +123,9 @@ void warm_up(Run& run) {
   // The warm-up captures the passes of later stages, so that their first step takes no longer than
   // the second. Their eager runs come first, since captures would keep their memory beside the
   // eager passes' memory.
-  for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
+  if (captures) {
+    for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
+  }
   momentum.begin();
   if (steps > 0) {
     warm_up.first_stage(steps);
