@@ -11,15 +11,16 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import (BUILD, OF_RANKS, RunTest, children_named, end, is_running, mpirun, read_events,
-                     read_until, saved_line, train_losses)
+from harness import (BUILD, RunTest, children_named, end, is_running, mpirun, read_events, read_until, saved_line,
+                     train_losses)
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
 ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
 SHARDED = dict(VOCAB_SIZE=32768, TIE_EMBEDDINGS=0, TOKENIZER_PATH="", EMA_DECAY=0.9, ADAM_EPS=1e-4, ITERATIONS=8,
                VAL_LOSS_EVERY=0, VAL_TOKENS=64, VAL_BATCH_SIZE=64, TRAIN_BATCH_TOKENS=64, TRAIN_SEQ_LEN=8)
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # long enough for a signal to arrive
+MICRO_BATCHES = 4  # of all ranks in a step
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096, VAL_LOSS_EVERY=0)  # long enough for a signal to arrive
 
 
 def rank_of(process, rank):
@@ -37,7 +38,10 @@ def is_pending(signal_number, pid):
 
 
 class RanksTest(RunTest):
-    small = OF_RANKS
+    def start_gpt(self, *flags, ranks=1, **settings):
+        # Without `ranks` a launcher starts two.
+        micro_batches = MICRO_BATCHES // 2 if "through" in settings else MICRO_BATCHES // ranks
+        return super().start_gpt(*flags, ranks=ranks, **dict(settings, GRAD_ACCUM_STEPS=micro_batches))
 
     def ranks(self, count, **settings):
         return self.train(ranks=count, **dict(STEPS, **settings))
@@ -81,7 +85,7 @@ class RanksTest(RunTest):
         for rank in (None, 0, 1):
             with self.subTest(rank=rank):
                 output = f"stopped{rank}"
-                self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, rank, output=output))
+                self.assert_stopped(self.interrupt("step:2/", signal.SIGUSR1, rank, output=output))
                 self.assertEqual(train_losses(self.ranks(2, output=output)), whole)
 
     def test_a_signal_in_the_final_evaluations_stops_all(self):
@@ -123,7 +127,7 @@ class RanksTest(RunTest):
                              (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
             with self.subTest(ranks=count):
                 with start() as process:
-                    read_until(process, "step:4/")
+                    read_until(process, "step:2/")
                     ranks = children_named("train_gpt", process.pid)
                     process.kill()
                     process.communicate(timeout=30)
@@ -144,7 +148,7 @@ class RanksTest(RunTest):
     def test_the_launch_script_stops_a_run_with_75_and_starts_it_again_after_a_killed_rank(self):
         whole = self.losses_of_two()
         process = self.launch("-n", 2, output="launched", **STEPS)
-        read_until(process, "step:4/")
+        read_until(process, "step:2/")
         # The ranks stand still until they are signalled, so that they stop with steps left to do.
         ranks = children_named("train_gpt", process.pid)
         for rank in ranks:
@@ -175,7 +179,7 @@ class RanksTest(RunTest):
         weights = load_file(self.out / "final_model.safetensors")
         tokens = [event["token_offset"] for event in whole if event["event"] == "train"]
         output = f"{name}-resized"
-        for ranks, line in ((2, "step:4/"), (4, "step:7/")):
+        for ranks, line in ((2, "step:2/"), (4, "step:5/")):
             self.assert_stopped(self.interrupt(line, signal.SIGUSR1, ranks=ranks, output=output, **settings))
         events = self.ranks(1, output=output, **settings)
         self.assertEqual([event["token_offset"] for event in events if event["event"] == "train"], tokens)
@@ -186,9 +190,9 @@ class RanksTest(RunTest):
 
     def test_the_strided_order_and_the_scripts_quirks_go_on_with_as_many_ranks_only(self):
         # Each rank keeps its own gradients in the multi-token heads, which affect the clipping of all others.
-        strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048, RECORD_QUIRKS=1, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=4)
+        strided = dict(LOADER_ORDER="strided", RECORD_QUIRKS=1, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=4)
         whole = train_losses(self.ranks(2, output="strided-whole", **strided))
-        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, ranks=2, output="strided", **strided))
+        self.assert_stopped(self.interrupt("step:2/", signal.SIGUSR1, ranks=2, output="strided", **strided))
         self.fails(CONFIG, "ranks (LOADER_ORDER=strided)=2, now 1", "ranks (RECORD_QUIRKS=1)=2, now 1", output="strided",
                    **dict(STEPS, **strided))
         self.assertEqual(train_losses(self.ranks(2, output="strided", **strided)), whole)
