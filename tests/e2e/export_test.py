@@ -42,13 +42,15 @@ LAST_RECORD = TOKENS | {
 # shorter than a padded row, and with checkpoints in the earlier stages.
 OF_WINDOWS = {
     "GATE_WINDOW": 7, "MLP_NEGATIVE_SLOPE": 0.25, "ROPE_BASE": 64, "ATTENTION_SCALE": 1, "MATRIX_LR": 0.3,
-    "SCALAR_LR": 0.2, "HEAD_LR": 0.1, "MUON_WD": 0, "SHORT_WINDOW": "1,3@4,5@8,2@12", "VAL_LOSS_EVERY": 5,
-    "CHECKPOINT_EVERY": 5, "KEEP": 9}
+    "SCALAR_LR": 0.2, "HEAD_LR": 0.1, "MUON_WD": 0, "ITERATIONS": 14, "SCHEDULE_ITERATIONS": 12,
+    "SHORT_WINDOW": "1,3@4,5@8,2@12", "LONG_WINDOW": "3,7@4,11@8,13@12", "MUON_MOMENTUM_WARMUP_STEPS": 6,
+    "MUON_MOMENTUM_COOLDOWN_STEPS": 4, "VAL_LOSS_EVERY": 5, "CHECKPOINT_EVERY": 5, "KEEP": 9}
 RECORD_43 = {name: None for name in SMALL} | SPEEDRUN_43 | OF_WINDOWS | {"SPARSE_ATTN_GATE_SCALE": 0.5}
 # Begin with drawn weights, and stay near them.
 RECORD_89 = {name: None for name in SMALL} | SPEEDRUN_89 | OF_WINDOWS | {
     "QK_HEAD_DIM": 0, "ATTENTION_SCALE": 0.5, "PREFIX_WEIGHT": 0, "MATRIX_LR": 0.01, "EMBED_LR": 0.01,
-    "SCALAR_LR": 0.01, "HEAD_LR": 0.01}
+    "SCALAR_LR": 0.01, "HEAD_LR": 0.01, "SEGMENT_LIMIT": "28,48@4", "TRAIN_BATCH_TOKENS": "256,384@4,512@8",
+    "LR_SCALE": "1,1.52@4,1.73@8", "MTP_WEIGHTS": "1/0.5/0.25:0,1/0.5:0@4,1@8", "UNTIE_EMBEDDINGS_AT": 9}
 RECORD_91 = RECORD_89 | {"RECIPE": "speedrun_91", "QK_HEAD_DIM": 4, "VALIDATION_MASK": 0}
 LONG_ROWS = {name: OTHERS[name] for name in ("TRAIN_SEQ_LEN", "TRAIN_BATCH_TOKENS", "GRAD_ACCUM_STEPS",
                                              "VAL_BATCH_SIZE", "VAL_TOKENS", "WARMUP_STEPS")}

@@ -12,7 +12,7 @@ CONFIG = 78
 
 
 class Speedrun89Test(SpeedrunTests, RunTest):
-    saved = (2, 5, 9, 10, 13)  # one in each stage, and on both sides of the table's split
+    saved = (1, 3, 5, 6, 7)  # one in each stage, and on both sides of the table's split
 
     @classmethod
     def setUpClass(cls):
@@ -23,14 +23,14 @@ class Speedrun89Test(SpeedrunTests, RunTest):
 
     def test_each_stage_has_its_batch_and_targets(self):
         events = self.whole()
-        self.assertEqual([event["step"] for event in events if event["event"] == "stage"], [4, 8, 12])
+        self.assertEqual([event["step"] for event in events if event["event"] == "stage"], [2, 4, 6])
         tokens = values_by_step(events, "train", "tokens")
-        self.assertEqual([tokens[step] - tokens.get(step - 1, 0) for step in (1, 4, 5, 8, 9, 14)],
+        self.assertEqual([tokens[step] - tokens.get(step - 1, 0) for step in (1, 2, 3, 4, 5, 8)],
                          [256, 256, 384, 384, 512, 512])
         losses, objectives = (values_by_step(events, "train", name) for name in ("train_loss", "objective"))
-        for step in (1, 5):  # further targets are part of the objective
+        for step in (1, 3):  # further targets are part of the objective
             self.assertGreater(objectives[step], 1.3 * losses[step])
-        self.assertAlmostEqual(objectives[14], losses[14], delta=1e-6 * losses[14])
+        self.assertAlmostEqual(objectives[8], losses[8], delta=1e-6 * losses[8])
 
     def test_any_number_of_ranks_trains_on_the_same_rows_and_resumes_what_others_saved(self):
         # Eight rows, whatever the ranks; their length grows. Stages of two steps.

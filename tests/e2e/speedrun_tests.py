@@ -11,7 +11,7 @@ def values_by_step(events, kind, field):
 
 
 class SpeedrunTests:
-    """Tests of a harness.RunTest whose `small` trains 14 steps in four stages, which begin at steps 0, 4, 8 and 12; from
+    """Tests of a harness.RunTest whose `small` trains 8 steps in four stages, which begin at steps 0, 2, 4 and 6; from
     its checkpoints of the steps `saved` the run is resumed."""
 
     @classmethod
@@ -39,8 +39,8 @@ class SpeedrunTests:
         expected = values_by_step(self.whole(), "val", "val_loss")
         done = self.run_gpt("eval", "--init-from", self.out, output="whole", OUTPUT_DIR=None)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[14], delta=6e-5)
-        for step, stage in ((5, 1), (13, 3)):
+        self.assertAlmostEqual(float(re.search(r"val_loss:([\d.]+)", done.stdout)[1]), expected[8], delta=6e-5)
+        for step, stage in ((3, 1), (7, 3)):
             manifest = self.out / "checkpoints" / f"step-{step:08}" / "manifest.json"
             self.assertEqual(json.loads(manifest.read_text())["model"]["stage"], stage)
         done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "This program", "--tokens", "8",
