@@ -166,8 +166,10 @@ class RanksTest(RunTest):
                     self.assertAlmostEqual(found, exact, delta=1e-6 * exact)
 
     def test_all_ranks_begin_recurrence_at_the_same_step_by_the_clock(self):
-        events = self.train(output="clock", ranks=2, MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, VAL_LOSS_EVERY=0,
-                            GPTQ_RESERVE_SECONDS=0)
+        # Steps of one micro-batch a rank, many of which fit in half of the time.
+        clocked = dict(ranks=2, GRAD_ACCUM_STEPS=1, MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, VAL_LOSS_EVERY=0,
+                       GPTQ_RESERVE_SECONDS=0)
+        events = self.train(output="clock", **clocked)
         begun, = of_kind(events, "stage")
         self.assertGreaterEqual(begun["share"], 0.5)
         # The previous step ended in the first half of the time.
@@ -175,8 +177,7 @@ class RanksTest(RunTest):
         self.assertEqual(before["step"], begun["step"] - 1)
         self.assertLess(before["train_time_ms"], 500)
         # The trace replays the run without a clock.
-        replayed = self.train(output="replayed", ranks=2, MAX_WALLCLOCK_SECONDS=1, ITERATIONS=1000, GPTQ_RESERVE_SECONDS=0,
-                              VAL_LOSS_EVERY=0, LR_TRACE=self.folder / "clock" / "metrics.jsonl")
+        replayed = self.train(output="replayed", LR_TRACE=self.folder / "clock" / "metrics.jsonl", **clocked)
         self.assertEqual(train_losses(replayed), train_losses(events))
         self.assertEqual([event["step"] for event in of_kind(replayed, "stage")], [begun["step"]])
 
