@@ -151,7 +151,7 @@ class OneRankTest(ResumeTest):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(signal=number.name):
                 output = number.name
-                error = self.error_of(self.kill_after("step:5/", number, output=output, **settings), STOPPED)
+                error = self.error_of(self.kill_after("step:1/", number, output=output, **settings), STOPPED)
                 self.assertRegex(error, rf"^ERROR exit=75 rank=0 step=\d+: stopped by {number.name} after step \d+, "
                                         r"state saved in \S+/checkpoints/step-\d{8}; start the same command again")
                 step, text = re.fullmatch(r"ERROR exit=75 rank=0 step=(\d+): (.*)", error.rstrip()).groups()
