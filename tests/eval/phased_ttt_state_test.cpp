@@ -48,8 +48,9 @@ test::TttRun expect_the_same_bits(const Tokens& tokens, const PhasedTttOptions& 
   return run;
 }
 
-// Stops at each query: within a batch, whose scores are then dropped, between batches, in a phase,
-// and at the end. A is carried over to a slot's next batch, or drawn anew.
+// Stops within a batch, whose scores are then dropped, between batches, in a phase, and at the end:
+// each start goes on from the stop before it, and gets a little further until it has scored another
+// batch. A is carried over to a slot's next batch, or drawn anew.
 TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
@@ -62,10 +63,8 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
     const Undisturbed expected(tokens, options);
     const int asked = expected.asked;
     ASSERT_GT(asked, 30);
-    int most = 0;
-    // Some stops in each batch, and the last stop that there is.
-    const int stride = concurrent == 1 && warm ? 7 : 9;
-    for (int times = (asked - 1) % stride; times < asked; times += stride) {
+    // Stops after so many queries; returns the number of scored batches.
+    const auto stop = [&](int times) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       const auto text = test::error_of(ExitCode::stopped, [&] {
         test::TwoLayers model;
@@ -74,16 +73,25 @@ TEST(PhasedTtt, StopsBetweenChunksAndGoesOnToTheSameBits) {
       int scored = -1;
       EXPECT_EQ(
           std::sscanf(text.c_str(), "phased test-time training stopped with %d of 4", &scored), 1);
-      EXPECT_GE(scored, concurrent == 1 ? most : 0);
-      most = std::max(most, scored);
       expect_part(text, "batches scored, state saved in " + prefix + ".phase-");
-      expect_the_same_bits(tokens, options, prefix, expected);
+      return scored;
+    };
+    EXPECT_EQ(stop(asked - 1), 4);  // the last stop that there is
+    expect_the_same_bits(tokens, options, prefix, expected);
+    int most = 0, stops = 0;
+    for (int times = 3; most < 4 - concurrent; ++stops) {
+      ASSERT_LT(times, asked);
+      const int scored = stop(times);
+      ASSERT_GE(scored, most);
+      times = scored > most ? 3 : times + 2;
+      most = scored;
     }
-    EXPECT_EQ(most, 4);
+    EXPECT_GE(stops, 8);
+    expect_the_same_bits(tokens, options, prefix, expected);
   }
 }
 
-// A kill may come at any time; scores that were saved after a batch are not computed again.
+// Kills may come at any time; scores that were saved after a batch are not computed again.
 TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
   const auto tokens = documents_of(test::kManyLengths);
   const test::TempDir folder;
@@ -95,24 +103,20 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
     options.config.ttt_concurrent_batches = concurrent;
     Communicator alone;
     const Undisturbed expected(tokens, options);
-    const int asked = expected.asked;
-    for (int times = 3; times < asked; times += 23) {
+    // All of them together have fewer queries than the run.
+    for (int times = 3, sum = 3; sum < expected.asked; sum += times += 11) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       auto killed = going_on(options, prefix);
-      int left = times;
-      killed.stop_requested = [&left] {
+      killed.stop_requested = [left = times]() mutable {
         if (left-- == 0) throw Killed();
         return false;
       };
       test::TwoLayers model;
       EXPECT_THROW(run_ttt(tokens, killed, alone, model), Killed);
-      killed = {};
-      const auto run = expect_the_same_bits(tokens, options, prefix, expected);
-      const auto scored_again = std::ranges::count_if(run.losses, [](double l) { return l == l; });
-      if (times > asked / 2) {
-        EXPECT_LT(scored_again, std::ssize(run.losses) * 2 / 3);
-      }
     }
+    const auto run = expect_the_same_bits(tokens, options, prefix, expected);
+    const auto scored_again = std::ranges::count_if(run.losses, [](double l) { return l == l; });
+    EXPECT_LT(scored_again, std::ssize(run.losses) * 2 / 3);
   }
 }
 
