@@ -64,7 +64,7 @@ class ChangedWhileTrainingTest(RunTest):
         self.fails_after(last.unlink, MISSING, "cannot open", last)
 
     def test_a_folder_without_permission(self):
-        denied = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(self.copy), "-e", "trace=openat",
+        denied = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-P", str(self.copy), "-e", "trace=openat",
                   "-e", "inject=openat:error=EACCES"]
         self.fails(MISSING, "fineweb_train_*.bin", "Permission denied", DATA_PATH=self.copy, through=denied)
 
@@ -101,7 +101,7 @@ class TextTest(RunTest):
     def test_two_ranks_have_them_and_one_of_them_reads_the_text(self):
         made = self.shards_of(self.json_lines)
         expected = self.losses("shards", made, SHARD_PREFIX="own", ranks=2)
-        traced = 'exec strace -f -qq -y -e trace=read -o "$TMPDIR/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
+        traced = 'exec strace -f --seccomp-bpf -qq -y -e trace=read -o "$TMPDIR/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
         temporary = self.folder / "tmp"
         temporary.mkdir()
         self.assertEqual(self.losses("text", self.json_lines, TMPDIR=temporary, through=mpirun(2) + ["bash", "-c", traced]),
@@ -109,7 +109,7 @@ class TextTest(RunTest):
         reads = [(temporary / f"reads{rank}").read_text().count(f"<{self.json_lines}>") for rank in (0, 1)]
         self.assertEqual([count > 0 for count in sorted(reads)], [False, True], reads)
         # Without in-memory files in the kernel, the temporary folder's files are removed.
-        refused = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=memfd_create",
+        refused = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=memfd_create",
                    "-e", "inject=memfd_create:error=ENOSYS"]
         self.assertEqual(self.losses("refused", self.json_lines, TMPDIR=temporary, through=mpirun(2) + refused), expected)
         self.assertEqual({path.name for path in temporary.iterdir() if path.is_file()}, {"reads0", "reads1"})
