@@ -28,7 +28,7 @@ with open(pathlib.Path(__file__).parent / "asked", "a") as file:
 
 
 class Reproduction(RunTest):
-    small = dict(SPEEDRUN_43, ITERATIONS=30, VAL_LOSS_EVERY=10)
+    small = dict(SPEEDRUN_43, ITERATIONS=16, VAL_LOSS_EVERY=8)
 
     def setUp(self):
         self.tree = self.folder / "tree"
@@ -60,7 +60,7 @@ class Reproduction(RunTest):
     def test_a_small_run_is_cut_goes_on_and_is_said_to_be_another(self):
         cut = self.start_script()
         self.addCleanup(end, cut)
-        read_until(cut, "step:2/30 ")
+        read_until(cut, "step:2/16 ")
         cut.send_signal(signal.SIGTERM)
         status, said = self.finish(cut)
         self.assertEqual(status, STOPPED, said)
@@ -69,14 +69,14 @@ class Reproduction(RunTest):
         status, said = self.finish(self.start_script())
         self.assertEqual(status, NO_RECORD, said)
         events = read_events(self.tree / "logs" / f"reproduce-{NAME}")
-        self.assertEqual([event["step"] for event in events if event["event"] == "train"], list(range(1, 31)))
+        self.assertEqual([event["step"] for event in events if event["event"] == "train"], list(range(1, 17)))
         self.assertGreaterEqual([event["step"] for event in events if event["event"] == "resume"][0], 2)
         lines = said.splitlines()
         last = [event["val_loss"] for event in events if event["event"] == "val"][-1]
-        self.assertIn(f"{30:6} {last:10.4f} {'-':>11} {'-':>10} {'-':>9}", lines)
+        self.assertIn(f"{16:6} {last:10.4f} {'-':>11} {'-':>10} {'-':>9}", lines)
         verdict = [line for line in lines if line.startswith("not comparable with the logs: ")]
         self.assertEqual(len(verdict), 1, said)
-        for reason in ("ITERATIONS=30 (the record: 2245)", "MODEL_DIM=48 (the record: 768)", "60,000 training tokens of fineweb10B_gpt2"):
+        for reason in ("ITERATIONS=16 (the record: 2245)", "MODEL_DIM=48 (the record: 768)", "60,000 training tokens of fineweb10B_gpt2"):
             self.assertIn(reason, verdict[0])
 
         # What is finished is only compared again.
