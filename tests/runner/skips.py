@@ -7,6 +7,7 @@ status is 1 where a test was skipped for a reason that is not below, or that doe
 import argparse
 import collections
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
@@ -20,13 +21,21 @@ from harness import gpu_count
 SKIPPED = re.compile(r"^SKIPPED (.+?): (.+)$", re.MULTILINE)  # as run_unittest.py and gtest_main.cpp write it
 
 
+def compute_capabilities():
+    """Returns those of the GPUs of this machine, as 10 * major + minor."""
+    if gpu_count() == 0:
+        return []
+    listed = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+                            capture_output=True, text=True, check=False).stdout
+    return [int(capability.replace(".", "")) for capability in listed.split()]
+
+
 def has_hopper():
-    try:
-        listed = subprocess.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-                                capture_output=True, text=True, check=False)
-    except OSError:
-        return False
-    return gpu_count() > 0 and "9.0" in listed.stdout.split()
+    return 90 in compute_capabilities() and os.environ.get("HOPPER") != "0"
+
+
+def has_fp8():
+    return any(capability >= 89 for capability in compute_capabilities())
 
 
 @dataclasses.dataclass
@@ -42,7 +51,8 @@ MAY_SKIP = [
     Reason("no GPU", "scripts/dev/gpu_check.sh runs them where there is one", lambda: gpu_count() == 0),
     Reason("fewer than two GPUs", "scripts/dev/gpu_check.sh runs them where there are two", lambda: gpu_count() < 2),
     Reason("fewer than four GPUs", "scripts/dev/gpu_check.sh runs them where there are four", lambda: gpu_count() < 4),
-    Reason("no Hopper GPU", "other GPUs and the CPU lack wgmma and TMA", lambda: not has_hopper()),
+    Reason("no Hopper GPU", "other GPUs, the CPU and HOPPER=0 are without wgmma and TMA", lambda: not has_hopper()),
+    Reason("no FP8 tensor cores", "GPUs have them from compute capability 8.9 on", lambda: not has_fp8()),
     Reason("no strace", "scripts/setup.sh --tests installs it; GPU machines may lack it",
            lambda: shutil.which("strace") is None),
     Reason("takes 310 s; set LONG_TESTS=1", "one wait of five minutes; for changes of the ranks' warm-up"),

@@ -82,7 +82,7 @@ class SkipsTest(unittest.TestCase):
         for name, text in (("log", "\n".join(lines)), ("nvidia-smi", f"#!/bin/sh\n{gpus}\n")):
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
-        plain = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        plain = {name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "HOPPER")}
         done = subprocess.run(
             [sys.executable, SOURCE / "tests" / "runner" / "skips.py", "--strict", self.folder / "log"],
             env=dict(plain, PATH=f"{self.folder}:{os.environ['PATH']}", **environment), capture_output=True, text=True,
@@ -110,11 +110,15 @@ class SkipsTest(unittest.TestCase):
         self.assertEqual(self.skips("[ OK ] all is well"), (0, "skipped: no test\n"))
         for reason, gpus, status in (("no GPU", "exit 1", 0), ("no GPU", an_older_gpu, 1),
                                      ("fewer than two GPUs", an_older_gpu, 0), ("fewer than two GPUs", two_gpus, 1),
-                                     ("no Hopper GPU", an_older_gpu, 0), ("no Hopper GPU", two_gpus, 1)):
+                                     ("no Hopper GPU", an_older_gpu, 0), ("no Hopper GPU", two_gpus, 1),
+                                     ("no FP8 tensor cores", an_older_gpu, 0), ("no FP8 tensor cores", two_gpus, 1)):
             with self.subTest(reason, gpus=gpus):
                 self.assertEqual(self.skips(f"SKIPPED Sample.Test/0: {reason}", gpus=gpus)[0], status)
         hidden = self.skips("SKIPPED Sample.Test: no GPU", gpus=two_gpus, CUDA_VISIBLE_DEVICES="")
         self.assertEqual(hidden[0], 0)
+        for reason, status in (("no Hopper GPU", 0), ("no FP8 tensor cores", 1)):
+            with self.subTest(reason, hopper=0):
+                self.assertEqual(self.skips(f"SKIPPED Sample.Test: {reason}", gpus=two_gpus, HOPPER="0")[0], status)
 
     def test_no_test_of_this_build_is_skipped_by_its_words(self):
         listed = subprocess.run(["ctest", "--test-dir", BUILD, "--show-only=json-v1"], check=True, capture_output=True).stdout
