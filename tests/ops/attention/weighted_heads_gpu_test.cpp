@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -129,6 +130,11 @@ TEST_P(WeightedHeadsGpu, OtherWidthsRunAsTheReference) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_TRUE(!found[i].defined() || at::equal(found[i], reference[i]));
   }
+}
+
+TEST_P(WeightedHeadsGpu, MoreHeadsThanTheGpuHasWarpsForAreRefused) {
+  const Inputs inputs({.tokens = 1, .heads = 65536, .kv_heads = 65536, .head_dim = 64}, dtype_);
+  EXPECT_THROW(inputs.run(parts_, test::kGpu, dtype_), std::runtime_error);
 }
 
 TEST_P(WeightedHeadsGpu, ValuesBelowTheLeastSquareAreScaledByAConstant) {

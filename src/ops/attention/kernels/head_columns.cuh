@@ -1,8 +1,17 @@
 #pragma once
 // Device code for kernels whose warps keep their heads and take tokens in turn.
+#include <stdexcept>
+#include <string>
+
 #include "ops/attention/kernels/head_vectors.cuh"
 
 namespace tg::cuda {
+
+// Throws if `blocks` CTAs have fewer warps than these heads need, which would then be left out.
+inline void require_warps(int blocks, int needed, const char* kernel) {
+  if (blocks * kHeadWarps < needed)
+    throw std::runtime_error(std::string(kernel) + ": more heads than warps on this GPU");
+}
 
 // A warp's work: the same `heads_per_warp` heads for all its tokens, so that addresses and per-head
 // state stay in registers.

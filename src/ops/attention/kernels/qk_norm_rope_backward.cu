@@ -163,8 +163,7 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
-  const int qk_heads = shape.heads + kv_heads, all_heads = qk_heads + kv_heads;
-  const int row_size = all_heads * dim;
+  const int qk_heads = shape.heads + kv_heads, row_size = (qk_heads + kv_heads) * dim;
   const WarpWork<T, lanes> work(kv_heads, shape.tokens);
   const int head = work.head;
   const float first_weight = first_weight_of(in);
@@ -253,8 +252,8 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                            const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
                            Dtype dtype, Stream stream) {
   const int blocks = qk_norm_rope_backward_blocks(shape), columns = shape.heads + kWeightSums;
-  if (shape.tokens > 0 && blocks * kHeadWarps < shape.heads + shape.kv_heads)
-    throw std::runtime_error("qk_norm_rope_backward: more heads than warps on this GPU");
+  if (shape.tokens > 0)
+    require_warps(blocks, shape.heads + shape.kv_heads, "qk_norm_rope_backward");
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);

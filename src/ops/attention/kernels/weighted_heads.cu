@@ -155,8 +155,10 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 int grid_size(const ExclusiveShape& shape, int lanes, int per_sm) {
   const auto count = std::int64_t{shape.tokens} * shape.kv_heads;
-  const int per_block = kHeadThreads / lanes;
-  return blocks_for((count + per_block - 1) / per_block, per_sm);
+  const int per_block = kHeadThreads / lanes, per_warp = kWarp / lanes;
+  const int blocks = blocks_for((count + per_block - 1) / per_block, per_sm);
+  require_warps(blocks, (shape.kv_heads + per_warp - 1) / per_warp, "weighted_heads");
+  return blocks;
 }
 
 // Calls op(T{}, lanes, whether KV heads have several query heads).
