@@ -18,6 +18,9 @@ bool has_used_gpu();      // whether any thread of this process called use_gpu()
 
 // Returns whether the current device has compute capability 8.0 or more.
 bool has_bf16_tensor_cores();
+// Returns whether the GPU that was current at the first call has FP8 tensor cores: compute
+// capability 8.9 or more.
+bool has_fp8_tensor_cores();
 
 // Named NVTX range of the calling thread, for Nsight Systems.
 void begin_gpu_range(const char* name);

@@ -96,7 +96,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     y = plain_attention(call, heads.q, k, v, pass,
                         token_weights.composes() ? nullptr : heads.q_gradient);
     if (token_weights.composes())
-      // The kernel of the heads' norms adds the gradient of exclusive_v to that of v.
+      // The kernel of the heads' norms adds the gradients of v and its alias exclusive_v.
       y = y + composed_attention(heads.q, k, whole ? heads.exclusive_v : v,
                                  {.pre = token_weights.pre,
                                   .post = token_weights.post,

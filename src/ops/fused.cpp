@@ -1,8 +1,8 @@
 #include "ops/fused.h"
 
+#include "device/gpu.h"
 #include "device/launch.h"
 #include "device/stream.h"
-#include "device/tensor_cores.h"
 #include "ops/built.h"
 
 namespace tg {

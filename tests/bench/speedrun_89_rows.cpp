@@ -41,7 +41,7 @@ void qkv_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, const QkvC
   const Tensors inputs = {make({1, tokens, 3 * kHeads * kHeadDim}),
                           c.embedded ? make({1, tokens, kHeads * kHeadDim}) : at::Tensor()};
   // Reads normed q and k and the gradients of q, k, v and of v in exclusive attention, writes the
-  // gradient of q, k and v in FP8 and that of an embedding in bf16; forward copies paired heads.
+  // gradient of q, k and v in FP8 and an embedding's gradient in bf16; forward copies paired heads.
   const double q = static_cast<double>(inputs[0].nbytes()) / 3;
   const double backward = 2 + (c.q_sum ? 2 : 1) + 2 + c.exclusive + 1.5 + c.embedded;
   const Cost cost{Cost::Bound::memory, c.paired ? 6 * q : 0, backward * q};
@@ -113,7 +113,7 @@ void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
             {make({1, tokens, kHeads * kHeadDim}), make.fp32({kHeads, 12})}, [&](const auto& in) {
               return Tensors{gated_values(gate_input, in[0], in[1], kHeadDim).values};
             });
-  // Of each query's keys in its document of about 500 tokens.
+  // Attention over documents of about 500 tokens.
   const auto documents = documents_in(at::rand({1, tokens}) < 1 / 500.0, make.device());
   const auto left_by_weights = at::zeros({kHeads, tokens}, make.options.dtype(at::kFloat));
   for (const bool delta_given : {false, true}) {

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "device/gpu.h"
 #include "device/launch.h"
-#include "device/tensor_cores.h"
 
 // Pushes the callee-saved registers, stores the stack pointer in *from and continues where `to` was
 // stored (System V ABI).

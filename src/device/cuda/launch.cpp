@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/tensor_cores.h"
+#include "device/gpu.h"
 
 namespace tg::cuda {
 

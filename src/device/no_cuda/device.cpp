@@ -4,7 +4,6 @@
 #include "device/gpu_memory.h"
 #include "device/launch.h"
 #include "device/stream.h"
-#include "device/tensor_cores.h"
 
 namespace tg {
 

@@ -95,12 +95,10 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
     at::Tensor dx, dw;
     if (context->needs_input_grad(0)) {
       const auto sum = from_capsule<GradientSumPtr>(context->saved_data["x_gradient"]);
-      if (sum) {
-        const bool begun = sum->begun();
-        as_rows(sum->whole()).addmm_(as_rows(upstream[0]), value, /*beta=*/begun ? 1 : 0);
-      } else {
+      if (sum)
+        accumulate_gemm(as_rows(sum->zeroed()), as_rows(upstream[0]), value);
+      else
         dx = at::matmul(upstream[0], value);
-      }
     }
     if (context->needs_input_grad(1)) {
       dw = at::zeros(value.sizes(),

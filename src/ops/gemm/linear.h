@@ -26,8 +26,8 @@ struct Weight {
 // half precision, in which the sum over a step's tokens would overflow (fp16). With `fp8`, the
 // GEMMs of x·Wᵀ and dx have FP8 operands; dW's only if x is in the form quantized.
 at::Tensor linear(const NormedInput& x, const Weight& weight);
-// The same of a tensor that other operations read too. The GEMM of a parameter in another dtype
-// than x's adds dx to x's sum.
+// Computes x·Wᵀ for a tensor that other operations read, too. The GEMM of a parameter in another
+// dtype than x's adds dx to the gradient sum of x.
 at::Tensor linear(const SharedTensor& x, const Weight& weight);
 
 // Building blocks of autograd Functions with a weight. Views x as a matrix [rows, in]:

@@ -94,7 +94,7 @@ struct FusedHead {
                                   mutable_fp32_data(out.sums), current_stream(x));
     return out;
   }
-  // The same by a GEMM and a kernel, which in bf16 overwrites the logits.
+  // Computes G and the sums by a GEMM and a kernel, which in bf16 overwrites the logits.
   LogitsGradient run_separately(const Tokens& tokens, cuda::LinearCrossEntropy& problem) const {
     const auto& fp8 = weight.fp8;
     auto logits = fp8.defined() ? fp8_matmul(tokens.gemm_x, fp8.input.scale, fp8.value, fp8.scale)

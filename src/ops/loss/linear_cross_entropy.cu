@@ -95,8 +95,8 @@ __device__ bool is_token(const LinearCrossEntropy& args, std::int64_t target) {
   return target >= 0 && target < args.vocab;
 }
 
-// Adds a row's partial sums and its first target's term, whose logit it
-// recomputes like the other targets' (from the 16-bit operands also in FP8).
+// Adds a row's partial sums and its first target's term, whose logit it recomputes like the other
+// targets' (from the 16-bit operands also in FP8).
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy args, Softcap softcap, const float* __restrict__ sums,
                        SoftmaxSums layout, RowLosses losses) {

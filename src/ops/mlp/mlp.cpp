@@ -89,7 +89,6 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
     const bool fp8 = in.form() == NormedForm::quantized;
     const auto hidden = linear_forward(in, up);
     context->save_for_backward({in.saved(), hidden, up.value, down.value});
-    context->saved_data["fp8"] = fp8;
     context->saved_data["up"] = in_capsule(up);
     context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
@@ -100,7 +99,8 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
     const auto &x = saved[0], &hidden = saved[1];
     const double slope = context->saved_data["slope"].toDouble();
     const auto down = from_capsule<Weight>(context->saved_data["down"]);
-    const auto activation = activation_of(hidden, slope, down, context->saved_data["fp8"].toBool());
+    const bool fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
+    const auto activation = activation_of(hidden, slope, down, fp8);
     const auto d_activation = linear_backward(activation.saved(), down, upstream[0]);
     const auto d_hidden = leaky_relu_squared_backward(hidden, d_activation, slope);
     const auto dx = linear_backward(x, from_capsule<Weight>(context->saved_data["up"]), d_hidden);

@@ -18,7 +18,7 @@ template <int head_dim>
 struct QuerySum {
   float4 first, second;
 
-  // Of query `row` of a head; `pack`: the pack of 8 channels that rounded() returns.
+  // Loads the part of query `row` of a head; rounded() returns its channels [8·pack, 8·pack + 8).
   __device__ static QuerySum load(const float* head, unsigned row, int pack) {
     static_assert(head_dim == 64 || head_dim == 128);
     const unsigned column = pack / 8,

@@ -16,7 +16,7 @@ struct WeightedHeadsInputs {
   HeadVectors y, v;              // v: null without `exclusive`
   TokenNumbers exclusive, gate;  // null: without this part
 };
-// Contiguous; those of absent inputs are null.
+// Contiguous; null for absent inputs.
 struct WeightedHeadsGradients {
   void *y, *v, *exclusive, *gate;
   float* delta = nullptr;  // [heads, tokens]: rowsum(y ∘ dy); null: not computed
