@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/escaped.h"
 #include "text/merge_list.h"
 #include "text/rank_table.h"
 
@@ -13,8 +14,20 @@ namespace {
 // Pieces that begin a document; the first one that the vocabulary has is used.
 constexpr std::string_view kBeginnings[] = {
     kEndOfText, "<|begin_of_text|>", "<|startoftext|>", "<|bos|>", "<s>", "<bos>", "[BOS]"};
+constexpr std::size_t kMaxUnused = 1 << 18;  // ids without a piece
 
 }  // namespace
+
+void require_id(std::uint64_t id, std::string_view piece, std::size_t pieces,
+                std::string_view where) {
+  REQUIRE(id < std::uint64_t{kMaxPieces}, ExitCode::config,
+          "{}: \"{}\" has the id {}, too much for a vocabulary (at most {} pieces)", where,
+          escaped(piece, 40), id, kMaxPieces);
+  REQUIRE(id < pieces + kMaxUnused, ExitCode::bad_data,
+          "{}: \"{}\" has the id {}, although there are {} pieces (expected an id below {}); copy "
+          "the file again",
+          where, escaped(piece, 40), id, pieces, pieces + kMaxUnused);
+}
 
 int beginning_of_documents(const BpeVocabulary& vocabulary) {
   for (const auto name : kBeginnings) {

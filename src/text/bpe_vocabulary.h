@@ -40,6 +40,11 @@ struct BpeVocabulary {
 
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
+// Throws Error(config) for an id of kMaxPieces or more, and Error(bad_data) for one that would
+// leave more than 262,144 ids without a piece in a file of `pieces`: a damaged digit would else
+// make a vocabulary of up to a million. `where` names the file.
+void require_id(std::uint64_t id, std::string_view piece, std::size_t pieces,
+                std::string_view where);
 // Returns the id of the special piece that begins a document, by its usual names; -1: none.
 int beginning_of_documents(const BpeVocabulary& vocabulary);
 // Adds a special piece; ids between it and the last piece have no piece. Returns the id.

@@ -9,7 +9,7 @@
 #include "base/escaped.h"
 #include "files/file.h"
 #include "files/json_file.h"
-#include "text/token_id.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg {
 namespace {
@@ -42,9 +42,7 @@ std::optional<PublishedIds> find_published_ids(const std::string& merges) {
             "again",
             path, escaped(piece, 40), value.type_name());
     const auto id = value.get<std::uint64_t>();
-    REQUIRE(id < std::uint64_t{kMaxPieces}, ExitCode::config,
-            "{}: \"{}\" has the id {}, too much for a vocabulary (at most {} pieces)", path,
-            escaped(piece, 40), id, kMaxPieces);
+    require_id(id, piece, json->size(), path);
     if (id >= published.spelled.size()) published.spelled.resize(id + 1);
     auto& place = published.spelled[id];
     REQUIRE(place.empty(), ExitCode::bad_data,

@@ -13,8 +13,7 @@ struct PublishedIds {
 
 // Reads vocab.json for merges.txt, or encoder.json for vocab.bpe, in the same folder and with the
 // same file name prefix; returns nullopt if there is no such file. Throws Error(bad_data) if it is
-// no object of pieces and ids or repeats an id, Error(config) for an id that is too large, and
-// Error(io).
+// no object of pieces and ids or repeats an id, Error(io), and what require_id() throws.
 std::optional<PublishedIds> find_published_ids(const std::string& merges);
 
 }  // namespace tg

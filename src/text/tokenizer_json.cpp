@@ -118,9 +118,7 @@ class Reader {
     require(id.is_number_unsigned(),
             fmt::format("the piece \"{}\" without an id", escaped(name, 40)));
     const auto number = id.get<std::uint64_t>();
-    REQUIRE(number < std::uint64_t{kMaxPieces}, ExitCode::config,
-            "{}: \"{}\" has the id {}, too much for a vocabulary (at most {} pieces)", where_,
-            escaped(name, 40), number, kMaxPieces);
+    require_id(number, name, count_, where_);
     if (number >= vocabulary_.pieces.size()) {
       vocabulary_.pieces.resize(number + 1);
       vocabulary_.kinds.resize(number + 1, PieceKind::unused);
@@ -149,6 +147,7 @@ class Reader {
     }
     const auto vocab = file_["model"].find("vocab");
     require(vocab != file_["model"].end() && vocab->is_object(), "a model without vocab");
+    count_ = vocab->size() + special.size();
     for (const auto& [name, id] : vocab->items()) {
       const bool is_special =
           std::ranges::find(special, name, &decltype(special)::value_type::first) != special.end();
@@ -197,6 +196,7 @@ class Reader {
   std::string where_;
   BpeVocabulary vocabulary_;
   std::unordered_map<std::string, TokenId> ids_;
+  std::size_t count_ = 0;              // of pieces in the file
   std::vector<std::string> patterns_;  // of the pre-tokenizer
   bool byte_level_ = false;
 };

@@ -14,8 +14,8 @@ bool is_tokenizer_json(std::string_view bytes);
 // special pieces whose names are ordinary text here; pre_tokenizers ByteLevel, Split by a pattern
 // or a string (isolated), Digits, and a Sequence of them that ends with ByteLevel; the normalizer
 // NFC. Throws Error(bad_data), naming the part, for another model (WordPiece, Unigram, WordLevel),
-// another normalizer, another pre-tokenizer, a prefix space, or a damaged file; Error(config) for
-// an id of kMaxPieces or more.
+// another normalizer, another pre-tokenizer, a prefix space, or a damaged file; and what
+// require_id() throws.
 BpeVocabulary read_tokenizer_json(std::string_view bytes, const std::string& path);
 
 }  // namespace tg

@@ -135,6 +135,8 @@ class TokenizerJsonTest(JsonTokenizers):
                 ({"model": whole["model"] | {"merges": ["a"]}}, 'the merge "a"'),
                 ({"model": whole["model"] | {"merges": [["\u0120", "nothere"]]}}, 'a merge with "nothere"'),
                 ({"model": whole["model"] | {"vocab": {"a": 1}}}, "no piece for the byte 0x00"),
+                ({"model": whole["model"] | {"vocab": whole["model"]["vocab"] | {"\u0120zz": 803333}}},
+                 "has the id 803333, although there are"),
                 ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": r"\w+"}, "behavior": "Isolated"}}, r"has \w"),
                 ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a{2}?"}, "behavior": "Isolated"}}, "a repeated interval"),
                 ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[a[b]]"}, "behavior": "Isolated"}}, "a set within a set"),

@@ -278,6 +278,10 @@ TEST(MergeListWithIds, ThatDoNotFitTogetherAreRefusedByBothNames) {
   ids["ab"] = 1 << 20;
   expect_part(message(ids.dump(), ExitCode::config),
               "has the id 1048576, too much for a vocabulary (at most 1048576 pieces)");
+  ids["ab"] = 803333;
+  expect_part(
+      message(ids.dump()),
+      "\"ab\" has the id 803333, although there are 322 pieces (expected an id below 262466)");
   for (const auto& value : {nlohmann::json(-1), nlohmann::json("1"), nlohmann::json()}) {
     ids["ab"] = value;
     expect_part(message(ids.dump()), "\"ab\" is no piece with an id");
