@@ -30,9 +30,12 @@ bool use_kernels(const at::Tensor& x) {
          (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }
 
+bool has_hopper_kernels() {
+  return hopper_on && hopper_built() && cuda::is_hopper();
+}
+
 bool use_hopper_kernels(const at::Tensor& x) {
-  return hopper_on && hopper_built() && use_kernels(x) && x.scalar_type() != at::kFloat &&
-         cuda::is_hopper();
+  return use_kernels(x) && x.scalar_type() != at::kFloat && has_hopper_kernels();
 }
 
 bool use_fp8_gemms(const at::Tensor& x) {

@@ -20,8 +20,10 @@ void set_hopper(bool on);
 // Whether an operation on `x` may use its custom kernel: kernels are enabled and x is on a GPU in
 // fp32, bf16 or fp16.
 bool use_kernels(const at::Tensor& x);
-// Whether an operation on `x` may use Hopper kernels: use_kernels(x), Hopper kernels that are built
-// and enabled, a Hopper GPU, and x in bf16 or fp16.
+// Whether Hopper kernels are built and enabled, and the GPU is a Hopper. Requires a GPU.
+bool has_hopper_kernels();
+// Whether an operation on `x` may use Hopper kernels: use_kernels(x), has_hopper_kernels(), and x
+// in bf16 or fp16.
 bool use_hopper_kernels(const at::Tensor& x);
 // Whether GEMMs of x may have FP8 operands: use_kernels(x), a GPU with FP8 tensor cores, and x in
 // bf16.

@@ -175,9 +175,9 @@ std::string version_text() {
                         nccl_version());
   }
   const auto gpus = gpu_names();
-  text +=
-      fmt::format("GPUs {}\n", gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", ")));
-  return text;
+  if (gpus.empty()) return text + "GPUs none\nKernels none\n";
+  return text + fmt::format("GPUs {}\nKernels {}\n", fmt::join(gpus, ", "),
+                            has_hopper_kernels() ? "Hopper" : "generic");
 }
 
 std::string release_name() {

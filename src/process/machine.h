@@ -41,7 +41,8 @@ Settings settings_as_computed(Settings settings, const Machine& machine);
 // Returns the peak memory use since the start: of the device or, on a CPU, of the process.
 MemoryPeak peak_memory(at::Device device);
 
-// One item a line: program with version and commit, LibTorch, CUDA, cuDNN and NCCL versions, GPUs.
+// One item a line: program with version and commit, LibTorch, CUDA, cuDNN and NCCL versions, GPUs,
+// and which of their kernels run: "Hopper", "generic" or "none".
 std::string version_text();
 // First lines of version_text(), equal on every machine.
 std::string program_version();

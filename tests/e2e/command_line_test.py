@@ -38,6 +38,9 @@ class HelpTest(RunTest):
         version = self.prints("--version")
         for word in (f"train_gpt {project} commit ", "LibTorch 2.", "CUDA", "GPUs"):
             self.assertIn(word, version)
+        gpus = re.search("^GPUs (.+)", version, re.MULTILINE)[1]
+        kernels = "none" if gpus == "none" else "Hopper" if re.match("NVIDIA (H100|H200)", gpus) else "generic"
+        self.assertRegex(version, rf"(?m)^Kernels {kernels}$")
         self.assertEqual(self.prints("train", "--version"), version)
 
 
