@@ -7,6 +7,7 @@
 #include <cassert>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/masked_nll.h"
@@ -98,14 +99,15 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
   return loss;
 }
 
-at::Tensor Gpt::scored_logits(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+at::Tensor Gpt::scored_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
                               const std::optional<Documents>& documents,
                               std::int64_t context) const {
-  auto states = backbone_.final_states(
+  const auto states = backbone_.final_states(
       inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents},
       context);
-  if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
-  return linear(states, backbone_.head(sizes_.vocab)).flatten(0, 1);
+  auto rows = states.rows();
+  if (documents && only) rows = rows.narrow(1, only->from, only->count());
+  return rows.flatten(0, 1).contiguous();
 }
 
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
@@ -113,8 +115,9 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
                              const std::optional<Documents>& documents,
                              std::int64_t context) const {
   const at::NoGradGuard no_grad;
-  const auto z = scored_logits(inputs_bt, only, documents, context);
-  return softcap_nll(z, targets_bs.flatten(), plan_.head.softcap, plan_.shape.vocab)
+  return linear_nll(scored_states(inputs_bt, only, documents, context),
+                    backbone_.head(sizes_.vocab), targets_bs.flatten(),
+                    {.softcap = plan_.head.softcap, .vocab = plan_.shape.vocab})
       .view(targets_bs.sizes());
 }
 
@@ -122,12 +125,18 @@ Gpt::MaskedLosses Gpt::masked_losses(const at::Tensor& inputs_bt, const at::Tens
                                      const at::Tensor& mask,
                                      const std::optional<Documents>& documents) const {
   const at::NoGradGuard no_grad;
-  const auto z = scored_logits(inputs_bt, /*only=*/{}, documents, /*context=*/0);
+  const auto states = scored_states(inputs_bt, /*only=*/{}, documents, /*context=*/0);
   const auto& softcap = plan_.head.softcap;
   const auto inputs = inputs_bt.flatten(), targets = targets_bt.flatten();
-  const auto masked = masked_softcap_nll(z, inputs, targets, mask, softcap, plan_.shape.vocab);
-  const auto unmasked = softcap_nll(z, targets, softcap, plan_.shape.vocab);
-  return {masked.view(targets_bt.sizes()), unmasked.view(targets_bt.sizes())};
+  std::vector<at::Tensor> masked, unmasked;
+  for_each_logits(
+      states, backbone_.head(sizes_.vocab), [&](std::int64_t first, const at::Tensor& z) {
+        const auto here = [&](const at::Tensor& all) { return all.narrow(0, first, z.size(0)); };
+        masked.push_back(
+            masked_softcap_nll(z, here(inputs), here(targets), mask, softcap, plan_.shape.vocab));
+        unmasked.push_back(softcap_nll(z, here(targets), softcap, plan_.shape.vocab));
+      });
+  return {at::cat(masked).view(targets_bt.sizes()), at::cat(unmasked).view(targets_bt.sizes())};
 }
 
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,

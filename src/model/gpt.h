@@ -128,9 +128,9 @@ class Gpt {
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
-  // Logits before the softcap of scored positions, with padded columns, [B·S, at least V] in the
-  // compute dtype; arguments as of token_losses().
-  at::Tensor scored_logits(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+  // The head's inputs at scored positions, [B·S, D] in the compute dtype; arguments as of
+  // token_losses().
+  at::Tensor scored_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
                            const std::optional<Documents>& documents, std::int64_t context) const;
   // Softcapped logits without the padded columns, [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;

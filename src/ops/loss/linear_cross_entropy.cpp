@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/gemm/gemm.h"
@@ -244,6 +245,30 @@ Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight,
   return in_gemm ? Kernel::hopper : Kernel::cuda;
 }
 
+void for_each_logits(const NormedInput& x_nd, const Weight& weight,
+                     const std::function<void(std::int64_t first, const at::Tensor& z_nv)>& use,
+                     std::int64_t chunk_bytes) {
+  const at::NoGradGuard no_grad;
+  const auto x = x_nd.rows();
+  const auto columns = weight.value.size(0) * x.element_size() / kLogitBytes;
+  const auto chunk = fused_head_rows(x.size(0), columns, chunk_bytes);
+  for (std::int64_t first = 0; first < x.size(0); first += chunk) {
+    const auto rows = std::min(chunk, x.size(0) - first);
+    use(first, linear(x.narrow(0, first, rows), {weight.value, {}}));
+  }
+}
+
+at::Tensor linear_nll(const NormedInput& x_nd, const Weight& weight, const at::Tensor& targets_n,
+                      const CrossEntropyOptions& options) {
+  std::vector<at::Tensor> parts;
+  const auto add = [&](std::int64_t first, const at::Tensor& z) {
+    const auto targets = targets_n.narrow(0, first, z.size(0));
+    parts.push_back(softcap_nll(z, targets, options.softcap, options.vocab));
+  };
+  for_each_logits(x_nd, weight, add, options.chunk_bytes);
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const LossTargets& targets, const CrossEntropyOptions& options) {
   const auto in = in_nd.materialized().contiguous();
@@ -253,6 +278,8 @@ at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
     return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), in, weight,
                                           targets.contiguous(), options);
   }
+  if (!at::GradMode::is_enabled() && !targets.weighted() && x_nd.size(0) > 0)
+    return scaled_mean(linear_nll(in, weight, targets.ids, options), options.scale);
   return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets, options);
 }
 

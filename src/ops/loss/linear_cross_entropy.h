@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "ops/fused.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/softcap_cross_entropy.h"
@@ -12,7 +14,8 @@ namespace tg {
 inline constexpr std::int64_t kMinFusedColumns = 8192;
 
 // Computes softcap_cross_entropy(x·Wᵀ, targets): x [N, D], not in the form `quantized`, weight [at
-// least vocab, D] → [] fp32. The weight's gradient is as in linear().
+// least vocab, D] → [] fp32. The weight's gradient is as in linear(). Without gradients and
+// weighted targets the mean of linear_nll().
 //
 // Fused head, by kernels in bf16 with at least kMinFusedColumns columns, a cap up to
 // cuda::kMaxSoftcap and `weight.gradient`: only one chunk of tokens has its logits or their
@@ -34,6 +37,15 @@ inline constexpr std::int64_t kMinFusedColumns = 8192;
 // the step's smallest by e^7 loses bits in dW, by e^10 everything but its target's term.
 at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
                                 const LossTargets& targets, const CrossEntropyOptions& options);
+
+// Calls use(first, z) for consecutive chunks of rows with their logits z = x·Wᵀ, from row `first`
+// on, without gradients: logits of one chunk, at most chunk_bytes, are in memory at a time.
+void for_each_logits(const NormedInput& x_nd, const Weight& weight,
+                     const std::function<void(std::int64_t first, const at::Tensor& z_nv)>& use,
+                     std::int64_t chunk_bytes = kFusedHeadBytes);
+// Returns softcap_nll(x·Wᵀ, targets) [N] fp32 (fp64 for fp64) by for_each_logits().
+at::Tensor linear_nll(const NormedInput& x_nd, const Weight& weight, const at::Tensor& targets_n,
+                      const CrossEntropyOptions& options);
 
 // Returns the rows per chunk for `rows` tokens: the fewest equal chunks that fit chunk_bytes, in
 // whole cluster tiles of the GEMM; the last chunk may be smaller.

@@ -132,11 +132,6 @@ void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
   gradient.mul_(factor);
 }
 
-at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
-  auto mean = nll.mean();
-  return scale == 1 ? mean : mean.mul_(scale);
-}
-
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
                             const LossTargets& targets, const CrossEntropyOptions& options) {
@@ -192,6 +187,11 @@ std::int64_t valid_columns(const at::Tensor& logits, std::int64_t vocab) {
 }
 
 }  // namespace
+
+at::Tensor scaled_mean(const at::Tensor& nll_n, double scale) {
+  auto mean = nll_n.mean();
+  return scale == 1 ? mean : mean.mul_(scale);
+}
 
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const LossTargets& targets,
                                  const CrossEntropyOptions& options) {

@@ -53,5 +53,7 @@ Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns,
 // logits.
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                        const Softcap& softcap, std::int64_t vocab = 0);
+// Returns scale times the mean of the rows' losses.
+at::Tensor scaled_mean(const at::Tensor& nll_n, double scale);
 
 }  // namespace tg

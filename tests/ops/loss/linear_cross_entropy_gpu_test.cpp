@@ -369,6 +369,19 @@ TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnce) {
   EXPECT_LT(trial.peak() - trial.before(), c.rows * c.vocab * 2 * 3 / 4);
 }
 
+TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnceWithoutGradients) {
+  const auto c = GetParam();
+  const at::NoGradGuard no_grad;
+  const auto of_head = head();
+  const auto loss = [&] { return linear_cross_entropy(x, of_head, targets, options()); };
+  const auto found = loss();  // chooses the GEMM algorithms, with its own operands
+  EXPECT_NEAR(found.item<double>(), run(of_head).loss.item<double>(), 1e-4);
+  const GpuMemoryTrial trial(/*spare=*/0);
+  loss();
+  wait_for_gpu();
+  EXPECT_LT(trial.peak() - trial.before(), c.rows * c.vocab * 2 * 3 / 4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyMemoryGpu,
                          ::testing::Values(Case{.rows = 65536, .dim = 64, .vocab = 8192}), name_of);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -43,6 +45,35 @@ TEST(LinearCrossEntropy, DifferentiatesAWeightThatHasNoGradientBuffer) {
   const auto exact = p.weight.clone().set_requires_grad(true);
   expected_loss(p.x, exact, p.targets).backward();
   EXPECT_TRUE(test::is_close(weight.grad(), exact.grad(), 1e-12, 1e-15));
+}
+
+TEST(LinearCrossEntropy, WithoutGradientsIsTheMeanOfTheTokensLosses) {
+  const Problem p;
+  const at::NoGradGuard no_grad;
+  const auto loss = linear_cross_entropy(p.x, {p.weight, {}}, p.targets, kOptions);
+  EXPECT_TRUE(test::is_close(loss, expected_loss(p.x, p.weight, p.targets), 1e-13, 0));
+  const auto nll = linear_nll(p.x, {p.weight, {}}, p.targets, kOptions);
+  ASSERT_EQ(nll.sizes(), p.targets.sizes());
+  EXPECT_TRUE(at::equal(loss, nll.mean() * 0.5));
+}
+
+TEST(LinearNll, HasTheLogitsOfOneChunkAtATime) {
+  const auto x = test::normal({603, 6}, 1), weight = test::normal({11, 6}, 2),
+             targets = test::integers({603}, 9, 3);
+  auto options = kOptions;
+  const auto at_once = linear_nll(x, {weight, {}}, targets, options);
+  options.chunk_bytes = 1;
+  EXPECT_TRUE(test::is_close(linear_nll(x, {weight, {}}, targets, options), at_once, 1e-13, 0));
+  std::vector<std::int64_t> rows;
+  for_each_logits(
+      x, {weight, {}},
+      [&](std::int64_t first, const at::Tensor& z) {
+        EXPECT_EQ(first, 256 * std::ssize(rows));
+        EXPECT_FALSE(z.requires_grad());
+        rows.push_back(z.size(0));
+      },
+      options.chunk_bytes);
+  EXPECT_EQ(rows, (std::vector<std::int64_t>{256, 256, 91}));
 }
 
 // Chunks of at most 576 MiB, in whole clusters of tiles.
