@@ -57,7 +57,7 @@ std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& h
 at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v,
                                       const PassInputs& pass,
-                                      const QueryGradientPtr& q_gradient) const {
+                                      const PassedGradientsPtr& passed) const {
   const auto layout = [&](const at::Tensor& x) { return call.paired ? paired_heads(x) : x; };
   const auto qh = layout(q), kh = layout(k), vh = layout(v);
   auto documents = pass.documents;
@@ -68,14 +68,14 @@ at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q
                                           {.channels = qk_head_dim_,
                                            .documents = documents,
                                            .window = call.window,
-                                           .q_gradient = q_gradient})
+                                           .passed = passed})
                        : causal_attention_of_last(qh, kh, vh, qk_head_dim_, call.window);
   return call.paired ? unpaired_heads(y) : y;
 }
 
 // With scored positions, heads.q holds their queries only.
 at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
-                             const PassInputs& pass, const AttentionDeltaPtr& delta,
+                             const PassInputs& pass, const PassedGradientsPtr& passed,
                              const TokenHeadWeights& token_weights) const {
   const auto exclusive_v =
       call.exclusive ? pass.scored_rows(heads.exclusive_v, call) : at::Tensor();
@@ -88,13 +88,12 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
                           .gate = gate,
                           .documents = pass.documents,
                           .window = call.window,
-                          .q_gradient = heads.q_gradient,
-                          .delta_parts = delta});
+                          .passed = passed,
+                          .reader_passes_delta = !gate.defined()});
   } else {
     const auto [k, v] = seen_by(call, heads, pass);
     // Composed attention adds to the queries' gradient.
-    y = plain_attention(call, heads.q, k, v, pass,
-                        token_weights.composes() ? nullptr : heads.q_gradient);
+    y = plain_attention(call, heads.q, k, v, pass, token_weights.composes() ? nullptr : passed);
     if (token_weights.composes())
       // The kernel of the heads' norms adds the gradients of v and its alias exclusive_v.
       y = y + composed_attention(heads.q, k, whole ? heads.exclusive_v : v,
@@ -106,11 +105,12 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     y = exclusive_attention(y, exclusive_v, gate);
   }
   if (!token_weights.defined()) return y;
-  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights, delta);
+  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights, passed);
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
-                            const at::Tensor& first_v, const PassInputs& pass) const {
+                            const at::Tensor& first_v, const PassInputs& pass,
+                            const PassedGradientsPtr& passed) const {
   const auto& block = plan_.block(call);
   return {.heads = heads_,
           .kv_heads = kv_heads_,
@@ -121,7 +121,8 @@ QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
           .channels = qk_head_dim_,
           .key_offset = call.key_offset,
-          .contiguous = call.paired};
+          .contiguous = call.paired,
+          .passed = passed};
 }
 
 at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
@@ -150,7 +151,7 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
 
 HeadGateInputs Attention::head_gate(const LayerCall& call, const NormedInput& n_btd,
                                     const Weight& qkv, const at::Tensor& adapted,
-                                    const HeadGateGradientPtr& n_gradient,
+                                    const PassedGradientsPtr& passed,
                                     const PassInputs& pass) const {
   const auto& [gate, input, window, scale, range] = plan_.block(call).head_gate;
   if (!gate.weight) return {};
@@ -163,7 +164,7 @@ HeadGateInputs Attention::head_gate(const LayerCall& call, const NormedInput& n_
   } else {
     gate_inputs.x = n;
     gate_inputs.weight = window == 0 ? pad_last(weight, padded_.dim) : weight;
-    gate_inputs.x_gradient = n_gradient;
+    gate_inputs.passed = passed;
   }
   return gate_inputs;
 }
@@ -194,7 +195,8 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
   const auto& block = plan_.block(call);
   if (values.defined() && first_v.defined())
     values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
-  const auto qkv = inputs(call, values, first_v, pass);
+  const auto passed = std::make_shared<PassedGradients>();
+  const auto qkv = inputs(call, values, first_v, pass, passed);
   const auto scored = pass.scored(call);
   const auto& rope = pass.rope_of(call);
   LoraPass::Inner inner;
@@ -202,20 +204,16 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
   Qkv heads;
   if (pass.loras != nullptr) {
     inner = pass.loras->attention(call, n_btd);
-    const auto gate_gradient = std::make_shared<HeadGateGradient>();
-    const auto projected = linear(with_gate_gradient(n_btd.rows(), gate_gradient), weights.qkv);
+    const auto projected = linear(with_gate_gradient(n_btd.rows(), passed), weights.qkv);
     adapted = pass.loras->add_qkv(call, projected, inner);
     heads = qk_norm_rope(adapted, qkv, rope);
-    heads.gate_gradient = gate_gradient;
   } else if (scored) {
     heads =
         qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, rope, scored->from, scored->count());
   } else {
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, rope, qkv_kernel);
   }
-  const auto gate = head_gate(call, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
-  const bool direct = !gate.defined() && !call.paired && !token_weights.composes();
-  const auto delta = direct ? std::make_shared<AttentionDelta>() : nullptr;
+  const auto gate = head_gate(call, n_btd, weights.qkv, adapted, passed, pass);
   const auto of_scored = [&](const at::Tensor& x) {
     return x.defined() ? pass.scored_rows(x, call) : x;
   };
@@ -223,10 +221,10 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
                                         .gate = of_scored(token_weights.gate),
                                         .pre = of_scored(token_weights.pre),
                                         .post = of_scored(token_weights.post)};
-  const auto y = attend(call, heads, gate, pass, delta, scored_weights).flatten(2, 3);
+  const auto y = attend(call, heads, gate, pass, passed, scored_weights).flatten(2, 3);
   pass.observe(Operand::qkv, call.block, n_btd);
   pass.observe(Operand::out, call.block, y);
-  return {y, heads.first_v, token_weights.defined() ? nullptr : delta, inner};
+  return {y, heads.first_v, token_weights.defined() ? nullptr : passed, inner};
 }
 
 }  // namespace tg

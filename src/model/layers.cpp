@@ -58,7 +58,7 @@ ResidualNorm Layer::add_attention(const at::Tensor& x_btd,
   const bool adapts = pass_.loras != nullptr && pass_.loras->adapts_out(call_);
   const auto adapted = adapts ? pass_.loras->add_out(call_, x.clone(), attended.inner) : x;
   return linear_residual_norm(attended.y, weights_.out, adapted,
-                              norm(kernels_.mlp_input, weights_.up), attended.delta, kernels_.out);
+                              norm(kernels_.mlp_input, weights_.up), attended.passed, kernels_.out);
 }
 
 MixTerm Layer::project(const Attention::Output& attended) const {

@@ -3,6 +3,7 @@
 #include "op_rows.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/composed_attention.h"
+#include "tests/ops/attention/passed_gradients.h"
 
 namespace tg {
 
@@ -15,9 +16,9 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [&](const auto& in) {
-              const auto dots = std::make_shared<AttentionDelta>();
-              dots->sums = left_by_projection;
-              return Tensors{causal_attention(in[0], in[1], in[2], {.delta_parts = dots})};
+              const auto passed = std::make_shared<PassedGradients>();
+              passed->delta = left_by_projection;
+              return Tensors{causal_attention(in[0], in[1], in[2], {.passed = passed})};
             });
   timer.row("causal_attention, exclusive",
             {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
@@ -27,19 +28,17 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
             });
 
   const auto gate_input = make({b, t, r.dim}).detach();
-  timer.row("causal_attention, gated",
-            {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
-            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd}),
-             make.fp32({r.heads, 12})},
-            [&](const auto& in) {
-              return Tensors{
-                  causal_attention(in[0], in[1], in[2],
-                                   {.exclusive_v = in[2],
-                                    .gate = {.x = gate_input,
-                                             .weight = in[3],
-                                             .scale = 0.5,
-                                             .x_gradient = std::make_shared<HeadGateGradient>()}})};
-            });
+  timer.row(
+      "causal_attention, gated", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+      {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd}),
+       make.fp32({r.heads, 12})},
+      [&](const auto& in) {
+        return Tensors{causal_attention(
+            in[0], in[1], in[2],
+            {.exclusive_v = in[2],
+             .gate = {
+                 .x = gate_input, .weight = in[3], .scale = 0.5, .passed = test::taken_gate_x()}})};
+      });
 
   // About four documents per row; FLOPs count visible pairs only.
   const auto documents =

@@ -43,10 +43,10 @@ void gemm_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto projection = matrix(r.dim, r.dim);
   timer.row("linear_residual_norm of out", own_gemms(out_flops, 2 * out_flops),
             {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
-              const auto dots = std::make_shared<AttentionDelta>();
-              dots->wanted = true;
+              const auto passed = std::make_shared<PassedGradients>();
+              passed->takes_delta = true;
               const auto out = linear_residual_norm(
-                  in[0], projection, in[1], {.form = NormedForm::deferred_scale}, dots,
+                  in[0], projection, in[1], {.form = NormedForm::deferred_scale}, passed,
                   choose_linear_residual_norm(in[1], projection, NormedForm::deferred_scale));
               return Tensors{out.x, out.y.tensor()};
             });

@@ -11,6 +11,7 @@
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/norm/lanes_norm.h"
 #include "ops/norm/rms_norm.h"
+#include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/norm/residual_chain.h"
 
 namespace tg {
@@ -171,11 +172,9 @@ void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row(
       "exclusive_attention, gated", bytes(2 * q + v, 3 * q + 2 * v),
       {heads(r.heads), heads(r.kv_heads), make.fp32({r.heads, 12})}, [&](const auto& in) {
-        return Tensors{exclusive_attention(in[0], in[1],
-                                           {.x = gate_input,
-                                            .weight = in[2],
-                                            .scale = 0.5,
-                                            .x_gradient = std::make_shared<HeadGateGradient>()})};
+        return Tensors{exclusive_attention(
+            in[0], in[1],
+            {.x = gate_input, .weight = in[2], .scale = 0.5, .passed = test::taken_gate_x()})};
       });
   timer.row("weighted_heads", bytes(2 * q + v, 3 * q + 2 * v),
             {heads(r.heads), heads(r.kv_heads), features(r.heads), features(r.heads)},

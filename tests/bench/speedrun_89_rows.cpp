@@ -46,17 +46,19 @@ void qkv_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, const QkvC
   const double backward = 2 + (c.q_sum ? 2 : 1) + 2 + c.exclusive + 1.5 + c.embedded;
   const Cost cost{Cost::Bound::memory, c.paired ? 6 * q : 0, backward * q};
   timer.row(c.name, cost, inputs, [&](const auto& in) {
+    const auto passed = std::make_shared<PassedGradients>();
     const auto out = fused_qk_norm_rope(in[0], inverse_rms,
                                         {.heads = kHeads,
                                          .kv_heads = kHeads,
                                          .value_embedding = in[1],
                                          .key_offset = !c.paired,
-                                         .contiguous = c.paired},
+                                         .contiguous = c.paired,
+                                         .passed = passed},
                                         table, scaling);
     Tensors used{out.k, out.v};
     if (c.exclusive) used.push_back(out.exclusive_v);
     if (c.q_sum)
-      out.q_gradient->sum = q_sum;
+      passed->q_sum = q_sum;
     else
       used.push_back(out.q);
     return used;
@@ -102,9 +104,9 @@ void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
   const auto size = static_cast<double>(heads[0].nbytes());
   timer.row("weighted_heads, exclusive", bytes(3 * size, 5 * size), {heads[0], heads[1], numbers()},
             [](const auto& in) {
-              const auto delta = std::make_shared<AttentionDelta>();
-              delta->wanted = true;
-              return Tensors{weighted_heads(in[0], in[1], {.exclusive = in[2]}, delta)};
+              const auto passed =
+                  std::make_shared<PassedGradients>(PassedGradients{.takes_delta = true});
+              return Tensors{weighted_heads(in[0], in[1], {.exclusive = in[2]}, passed)};
             });
   timer.row("weighted_heads, gate", bytes(2 * size, 3 * size), {heads[0], numbers()},
             [](const auto& in) { return Tensors{weighted_heads(in[0], {}, {.gate = in[1]})}; });
@@ -117,14 +119,14 @@ void speedrun_89_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {
   const auto documents = documents_in(at::rand({1, tokens}) < 1 / 500.0, make.device());
   const auto left_by_weights = at::zeros({kHeads, tokens}, make.options.dtype(at::kFloat));
   for (const bool delta_given : {false, true}) {
-    timer.row(delta_given ? "causal_attention, delta given" : "causal_attention of documents",
-              {Cost::Bound::attention, 0, 0}, heads, [&](const auto& in) {
-                const auto delta = std::make_shared<AttentionDelta>();
-                if (delta_given) delta->sums = left_by_weights;
-                return Tensors{causal_attention(
-                    in[0], in[1], in[2],
-                    {.documents = documents, .window = kWindow, .delta_parts = delta})};
-              });
+    timer.row(
+        delta_given ? "causal_attention, delta given" : "causal_attention of documents",
+        {Cost::Bound::attention, 0, 0}, heads, [&](const auto& in) {
+          const auto passed = std::make_shared<PassedGradients>();
+          if (delta_given) passed->delta = left_by_weights;
+          return Tensors{causal_attention(
+              in[0], in[1], in[2], {.documents = documents, .window = kWindow, .passed = passed})};
+        });
   }
 }
 

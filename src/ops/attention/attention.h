@@ -7,7 +7,7 @@
 #include "ops/attention/documents.h"
 #include "ops/attention/gates/head_gate.h"
 #include "ops/attention/projection/qk_norm_rope.h"
-#include "ops/norm/attention_delta.h"
+#include "ops/passed_gradients.h"
 
 namespace tg {
 
@@ -34,9 +34,8 @@ struct AttentionOptions {
   // FlashAttention, forward and backward; on the CPU per document; otherwise with a mask.
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
-  QueryGradientPtr q_gradient = {};  // destination of dQ outside autograd (qk_norm_rope.h)
-  // Delta from the operation that reads the result, if that is one that computes it.
-  AttentionDeltaPtr delta_parts = {};
+  PassedGradientsPtr passed = {};
+  bool reader_passes_delta = false;  // the operation that reads the result can pass delta
 };
 
 // Computes causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head

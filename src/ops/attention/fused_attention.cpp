@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
+#include <utility>
 
 #include "ops/attention/attention_workspace.h"
 #include "ops/attention/cudnn_attention.h"
@@ -38,19 +39,18 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const at::Tensor& v, const OptionalTensor& exclusive_v,
                             const OptionalTensor&, double scale,
                             const std::optional<Documents>& documents, std::int64_t window,
-                            const HeadGateInputs& gate, const QueryGradientPtr& q_gradient,
-                            const AttentionDeltaPtr& delta_parts) {
+                            const HeadGateInputs& gate, const PassedGradientsPtr& passed,
+                            bool reader_passes_delta) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Otherwise exclusive_backward() writes delta to the workspace.
     const bool tail = exclusive_v || gate.defined();
-    if (delta_parts) delta_parts->wanted = !tail;
+    if (passed) passed->takes_delta = reader_passes_delta && !tail;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
-    context->saved_data["q_gradient"] = in_capsule(q_gradient);
-    context->saved_data["delta_parts"] = in_capsule(delta_parts);
+    context->saved_data["passed"] = in_capsule(passed);
     if (!tail) return y;
     return exclusive_forward(readable_heads(y), exclusive_v ? readable_heads(v) : at::Tensor(),
                              gate);
@@ -64,8 +64,9 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto logsumexp = saved[4].contiguous(), until = saved[5];
     const auto shape = attention_shape(q, k, context->saved_data["scale"].toDouble());
     const AttentionWorkspace workspace(shape, q.device());
-    const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
-    auto dq = q_gradient ? at::Tensor() : at::empty(q.sizes(), q.options());
+    const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
+    const bool passes_q = passed && passed->takes_q;
+    auto dq = passes_q ? at::Tensor() : at::empty(q.sizes(), q.options());
     auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
     at::Tensor exclusive_dv, d_gate_weight;
     const bool exclusive = context->saved_data["exclusive"].toBool();
@@ -76,8 +77,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
           exclusive_backward(y, exclusive ? v : at::Tensor(), gate, dy, workspace.row_delta(shape));
       dy = d.dy, exclusive_dv = d.dv, d_gate_weight = d.d_gate_weight;
     }
-    const auto delta_parts = from_capsule<AttentionDeltaPtr>(context->saved_data["delta_parts"]);
-    const auto dots = delta_parts ? delta_parts->sums : at::Tensor();
+    const auto dots = passed ? std::exchange(passed->delta, {}) : at::Tensor();
     const bool has_dots = dots.defined() || tail;
     cuda::attention_backward(
         shape,
@@ -91,7 +91,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
          .logsumexp = const_fp32_data(logsumexp),
          .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
-    if (q_gradient) q_gradient->sum = workspace.q_sum;
+    if (passes_q) passed->q_sum = workspace.q_sum;
     const at::Tensor none;
     return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none, none, none, none, none};
   }
@@ -120,7 +120,7 @@ at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::T
              separate_gate = gated ? HeadGateInputs() : options.gate;
   const auto y = FusedAttention::apply(
       q, k, v, optional_tensor(options.exclusive_v), optional_tensor(fused_gate.weight), scale,
-      options.documents, options.window, fused_gate, options.q_gradient, options.delta_parts);
+      options.documents, options.window, fused_gate, options.passed, options.reader_passes_delta);
   return gated_heads(y, separate_gate);
 }
 

@@ -16,17 +16,17 @@ using torch::autograd::variable_list;
 
 // linear_backward() that also computes `dots`.
 at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
-                                     const at::Tensor& dy, AttentionDelta& dots) {
+                                     const at::Tensor& dy, at::Tensor& dots) {
   const auto dy_rows = as_rows(dy);
   const auto rows = dy_rows.size(0), in = x.size(-1);
   accumulate_gradient(weight, dy_rows, as_rows(x));
   const auto dx = at::empty(x.sizes(), x.options());
-  dots.sums = at::empty({in / 64, rows}, x.options().dtype(at::kFloat));
+  dots = at::empty({in / 64, rows}, x.options().dtype(at::kFloat));
   cuda::input_gradient_with_dots({.rows = static_cast<int>(rows),
                                   .in = static_cast<int>(in),
                                   .out = static_cast<int>(dy_rows.size(1))},
                                  const_data(dy_rows), const_data(weight.value), const_data(x),
-                                 mutable_data(dx), mutable_fp32_data(dots.sums), current_stream(x));
+                                 mutable_data(dx), mutable_fp32_data(dots), current_stream(x));
   return dx;
 }
 
@@ -34,7 +34,7 @@ at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
 struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
                                const Weight& weight, const NormOptions& norm,
-                               const at::Tensor& row_scale, const AttentionDeltaPtr& delta_parts) {
+                               const at::Tensor& row_scale, const PassedGradientsPtr& passed) {
     const auto width = x.size(-1), rows = x.numel() / width;
     const auto fp32 = x.options().dtype(at::kFloat);
     const auto residual = at::empty_like(x);
@@ -52,7 +52,7 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["channels"] = norm.channels;
-    context->saved_data["delta_parts"] = in_capsule(delta_parts);
+    context->saved_data["passed"] = in_capsule(passed);
     context->set_materialize_grads(false);
     return {residual, residual.variable_data()};
   }
@@ -73,10 +73,10 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
                                   .dy_is_scaled = true},
                                  cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
                                  /*partials=*/nullptr, /*sums=*/{}, current_stream(residual));
-    const auto delta_parts = from_capsule<AttentionDeltaPtr>(context->saved_data["delta_parts"]);
+    const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
     const at::Tensor none;
-    const auto d_in = delta_parts && delta_parts->wanted
-                          ? linear_backward_with_dots(in, weight, dx, *delta_parts)
+    const auto d_in = passed && passed->takes_delta
+                          ? linear_backward_with_dots(in, weight, dx, passed->delta)
                           : linear_backward(in, weight, dx);
     return {d_in, dx, none, none, none, none};
   }
@@ -93,7 +93,7 @@ Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, No
 }
 
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
-                                  const NormOptions& norm, const AttentionDeltaPtr& delta_parts,
+                                  const NormOptions& norm, const PassedGradientsPtr& passed,
                                   Kernel kernel) {
   if (kernel != Kernel::hopper) {
     const auto branch = linear(in, weight);
@@ -102,7 +102,7 @@ ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, co
   }
   const auto row_scale = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
   const auto out = FusedLinearResidualNorm::apply(aligned_contiguous(in), aligned_contiguous(x),
-                                                  weight, norm, row_scale, delta_parts);
+                                                  weight, norm, row_scale, passed);
   return {.sum = {}, .x = out[0], .y = NormedInput::deferred_scale(out[1], row_scale), .x0 = {}};
 }
 

@@ -9,6 +9,7 @@
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/gates/xsa_on_tensors.h"
+#include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 
@@ -75,7 +76,7 @@ struct Inputs {
     return {.x = gate_x.to(device, dtype),
             .weight = gate_weight.to(device, dtype == at::kDouble ? dtype : at::kFloat),
             .range = 2,
-            .x_gradient = std::make_shared<HeadGateGradient>()};
+            .passed = test::taken_gate_x()};
   }
   std::optional<Documents> documents(at::Device device) const {
     return starts.defined() ? std::optional(documents_in(starts, device)) : std::nullopt;

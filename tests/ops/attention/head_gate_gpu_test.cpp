@@ -11,6 +11,7 @@
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/kernels.h"
+#include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/gemm/fp8.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/on_hopper.h"
@@ -132,7 +133,7 @@ HeadGateInputs gate_of(const Case& c, const at::Tensor& x, const at::Tensor& wei
           .weight = weight,
           .scale = c.scale,
           .range = c.range,
-          .x_gradient = std::make_shared<HeadGateGradient>()};
+          .passed = test::taken_gate_x()};
 }
 
 at::Tensor attention_of(const Case& c, const Tensors& in, const HeadGateInputs& gate) {
@@ -155,7 +156,7 @@ Tensors by_kernels(const Case& c, at::ScalarType dtype) {
   const auto gate = gate_of(c, in[2], in[3], in[4]);
   const auto out = attention_of(c, in, gate);
   const auto d = gradients(out, {in[0], in[1], in[3]}, in[5]);
-  const auto& d_x = gate.x_gradient->of_x;
+  const auto& d_x = gate.passed->gate_x;
   EXPECT_TRUE(d_x.defined()) << "not by the kernels";
   return {out, d[0], d[1], d[2], d_x.view({c.batch, c.tokens, c.window})};
 }
@@ -227,8 +228,7 @@ TEST_F(HeadGateEdgesGpu, TheInputMayBeAView) {
   const auto weight = test::normal({4, 12}, 3, at::kFloat).to(test::kGpu);
   const auto rows = on_gpu({3, 9, kWidth}, 4);
   const auto gated = [&](const at::Tensor& x, std::int64_t tokens) {
-    const HeadGateInputs gate{
-        .x = x, .weight = weight, .x_gradient = std::make_shared<HeadGateGradient>()};
+    const HeadGateInputs gate{.x = x, .weight = weight, .passed = test::taken_gate_x()};
     EXPECT_TRUE(head_gate_kernels_support(gate, y));
     return exclusive_attention(y.narrow(1, 0, tokens), v.narrow(1, 0, tokens), gate);
   };
@@ -248,8 +248,8 @@ TEST_F(HeadGateEdgesGpu, OfWrittenRowsOnlyTheChannelsThatItReadsAreKept) {
   const auto y = on_gpu({3, 5, 4, 64}, 1).set_requires_grad(true), v = on_gpu({3, 5, 2, 64}, 2);
   const auto weight = test::normal({4, 12}, 3, at::kFloat).to(test::kGpu);
   const auto x = on_gpu({3, 5, kWidth}, 4);
-  const auto out = exclusive_attention(
-      y, v, {.x = x, .weight = weight, .x_gradient = std::make_shared<HeadGateGradient>()});
+  const auto out =
+      exclusive_attention(y, v, {.x = x, .weight = weight, .passed = test::taken_gate_x()});
   EXPECT_TRUE(out.requires_grad());
   EXPECT_TRUE(is_sole_owner(x));
 }
@@ -261,10 +261,10 @@ TEST_F(HeadGateEdgesGpu, OtherGatesRunAsTheReference) {
     return test::normal(sizes, seed, at::kFloat).to(test::kGpu);
   };
   const auto y = on_gpu({1, 5, 4, 64}, 1), v = on_gpu({1, 5, 2, 64}, 2), x = on_gpu({1, 5, 40}, 3);
-  const auto past_autograd = std::make_shared<HeadGateGradient>();
+  const auto past_autograd = test::taken_gate_x();
   const HeadGateInputs plain{.x = x, .weight = on_gpu({4, 12}, 4)};
   auto biased = plain, wide = plain;
-  biased.x_gradient = wide.x_gradient = past_autograd;
+  biased.passed = wide.passed = past_autograd;
   biased.bias = on_gpu({4}, 5);
   wide.weight = on_gpu({4, 17}, 4);
   for (const auto& gate : {plain, biased, wide}) {
@@ -306,17 +306,18 @@ class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>>
     const auto normed =
         form == Form::deferred_scale ? NormedInput::deferred_scale(x, row_scale) : NormedInput(x);
     const auto table = make_rope_table(77, {.dims = 16}, dtype, device);
-    const auto heads =
-        qkv_proj_norm_rope(normed, weight, {.heads = kHeads, .kv_heads = kKvHeads}, table);
-    const auto out = exclusive_attention(
-        heads.q, heads.exclusive_v,
-        {.x = normed, .weight = gate_weight, .scale = 0.5, .x_gradient = heads.gate_gradient});
+    const auto passed = std::make_shared<PassedGradients>();
+    const auto heads = qkv_proj_norm_rope(
+        normed, weight, {.heads = kHeads, .kv_heads = kKvHeads, .passed = passed}, table);
+    const auto out =
+        exclusive_attention(heads.q, heads.exclusive_v,
+                            {.x = normed, .weight = gate_weight, .scale = 0.5, .passed = passed});
     // Includes the keys, as when attention reads them too.
     const auto with_keys = at::cat({out.flatten(2, 3), heads.k.flatten(2, 3)}, -1);
     const auto upstream = make(with_keys.sizes(), 5);
-    EXPECT_EQ(heads.gate_gradient != nullptr, !exact) << "not the path that was meant";
+    EXPECT_EQ(passed->takes_gate_x, !exact) << "not the path that was meant";
     const auto d = torch::autograd::grad({with_keys}, {x, gate_weight}, {upstream});
-    EXPECT_FALSE(!exact && heads.gate_gradient->of_x.defined()) << "kept longer than needed";
+    EXPECT_FALSE(passed->gate_x.defined()) << "kept longer than needed";
     return d;
   }
 };

@@ -43,13 +43,17 @@ TEST_F(QuerySumGpu, IsAGradientOfTheQueries) {
     const auto gradient = [&](bool as_sum) {
       const auto x = normal({kBatch, kTokens, kDim}, 4).requires_grad_();
       const Weight weight{value, at::zeros_like(value, at::kFloat)};
-      const auto out = qkv_proj_norm_rope(
-          x, weight,
-          {.heads = kHeads, .kv_heads = kHeads, .key_offset = interleaved, .contiguous = paired},
-          table);
-      EXPECT_TRUE(out.q_gradient);
+      const auto passed = std::make_shared<PassedGradients>();
+      const auto out = qkv_proj_norm_rope(x, weight,
+                                          {.heads = kHeads,
+                                           .kv_heads = kHeads,
+                                           .key_offset = interleaved,
+                                           .contiguous = paired,
+                                           .passed = passed},
+                                          table);
+      EXPECT_TRUE(passed->takes_q);
       if (as_sum) {
-        out.q_gradient->sum = query_sum(paired ? paired_heads(dq) : dq);
+        passed->q_sum = query_sum(paired ? paired_heads(dq) : dq);
         out.k.backward(dk);
       } else {
         torch::autograd::backward({out.q, out.k}, {dq, dk});

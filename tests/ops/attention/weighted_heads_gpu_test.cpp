@@ -58,14 +58,13 @@ struct Inputs {
     if (parts.exclusive)
       leaves.insert(leaves.end(), {v, weights.exclusive = view(numbers, 2, 1, heads)});
     if (parts.gate) leaves.push_back(weights.gate = view(numbers, 2, heads + 2, heads));
-    const auto delta = std::make_shared<AttentionDelta>();
-    delta->wanted = true;
-    const auto out = weighted_heads(given, v, weights, delta);
+    const auto passed = std::make_shared<PassedGradients>(PassedGradients{.takes_delta = true});
+    const auto out = weighted_heads(given, v, weights, passed);
     const auto gradients = torch::autograd::grad({out}, leaves, {d_out.to(device, dtype)});
     Results results{out.detach(), gradients[0]};
     if (parts.exclusive) results[2] = gradients[1], results[3] = gradients[2];
     if (parts.gate) results[4] = gradients.back();
-    results[kDelta] = delta->sums;
+    results[kDelta] = passed->delta;
     return results;
   }
 };

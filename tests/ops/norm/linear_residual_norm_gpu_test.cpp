@@ -49,10 +49,10 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto in_leaf = in.detach().set_requires_grad(true),
                x_leaf = x.detach().set_requires_grad(true);
     const Weight projection{weight, at::zeros_like(weight, at::kFloat)};
-    const auto delta_parts = std::make_shared<AttentionDelta>();
-    delta_parts->wanted = in.size(-1) % 64 == 0;
+    const auto passed = std::make_shared<PassedGradients>();
+    passed->takes_delta = in.size(-1) % 64 == 0;
     const auto out = linear_residual_norm(
-        in_leaf, projection, x_leaf, norm(), delta_parts,
+        in_leaf, projection, x_leaf, norm(), passed,
         choose_linear_residual_norm(x_leaf, projection, NormedForm::deferred_scale));
     EXPECT_TRUE(out.y.row_scale().defined());
     const auto scale = out.y.row_scale().view({1, -1, 1});
@@ -60,7 +60,7 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
                                                  {d_x, (d_normed * scale).to(at::kBFloat16)});
     return {out.x.detach(),      out.x.detach().to(at::kDouble) * scale,
             gradients[0],        gradients[1],
-            projection.gradient, delta_parts->sums};
+            projection.gradient, passed->delta};
   }
   static NormOptions norm() {
     return {.scale = kNormScale,

@@ -28,7 +28,8 @@ bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_b
          weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
          weight.size(1) <= cuda::kMaxGateWindow && weight.numel() <= cuda::kMaxGateWeights &&
          gate.x.form() != NormedForm::quantized &&
-         gate.x.tensor().scalar_type() == y_bthd.scalar_type() && gate.x_gradient;
+         gate.x.tensor().scalar_type() == y_bthd.scalar_type() && gate.passed &&
+         gate.passed->takes_gate_x;
 }
 
 namespace {
@@ -38,28 +39,30 @@ using torch::autograd::variable_list;
 
 struct WithGateGradient : torch::autograd::Function<WithGateGradient> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const HeadGateGradientPtr& gate) {
-    context->saved_data["gate"] = in_capsule(gate);
+                            const PassedGradientsPtr& passed) {
+    context->saved_data["passed"] = in_capsule(passed);
     return x.variable_data();
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    add_gate_gradient(from_capsule<HeadGateGradientPtr>(context->saved_data["gate"]), upstream[0]);
+    take_gate_gradient(from_capsule<PassedGradientsPtr>(context->saved_data["passed"]),
+                       upstream[0]);
     return {upstream[0], at::Tensor()};
   }
 };
 
 }  // namespace
 
-void add_gate_gradient(const HeadGateGradientPtr& gate, const at::Tensor& dx_btd) {
-  const auto d_gate_x = std::exchange(gate->of_x, {});
+void take_gate_gradient(const PassedGradientsPtr& passed, const at::Tensor& dx_btd) {
+  const auto d_gate_x = passed ? std::exchange(passed->gate_x, {}) : at::Tensor();
   if (!d_gate_x.defined()) return;
   cuda::add_to_first_columns(const_fp32_data(d_gate_x), d_gate_x.size(0),
                              static_cast<int>(d_gate_x.size(1)), mutable_data(dx_btd),
                              dx_btd.size(-1), dtype_of(dx_btd), current_stream(dx_btd));
 }
 
-at::Tensor with_gate_gradient(const at::Tensor& x_btd, const HeadGateGradientPtr& gate) {
-  return WithGateGradient::apply(x_btd, gate);
+at::Tensor with_gate_gradient(const at::Tensor& x_btd, const PassedGradientsPtr& passed) {
+  passed->takes_gate_x = true;
+  return WithGateGradient::apply(x_btd, passed);
 }
 
 }  // namespace tg

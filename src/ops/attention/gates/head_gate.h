@@ -1,20 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <memory>
-
 #include "ops/gemm/normed_input.h"
+#include "ops/passed_gradients.h"
 
 namespace tg {
-
-// Gradient of a gate's input x, passed outside autograd from exclusive attention's backward kernel
-// to the backward pass of the QKV projection, which has the same x and adds it in place. Avoids a
-// full-width gradient that is zero except for a few channels, and its addition.
-struct HeadGateGradient {
-  at::Tensor of_x;  // [B·T, w] fp32; if x is scaled by row, multiplied by the row scale
-};
-// Null: the gradient is passed by autograd.
-using HeadGateGradientPtr = std::shared_ptr<HeadGateGradient>;
 
 // Inputs of a gate on each head's output y_h (Qiu et al. 2025, with scale = range = 1):
 //   range·σ(scale·(W_h·x[:w] + b_h))·y_h
@@ -23,7 +13,7 @@ struct HeadGateInputs {
   at::Tensor weight{};  // W [heads, w], a parameter; undefined: there is no gate
   at::Tensor bias{};    // b [heads]; undefined: 0
   double scale = 1, range = 1;
-  HeadGateGradientPtr x_gradient{};
+  PassedGradientsPtr passed{};  // if it takes the gradient of x
   bool defined() const { return weight.defined(); }
 };
 
@@ -33,17 +23,16 @@ struct HeadGateInputs {
 at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
 
 // Whether exclusive attention's kernels can apply the gate, in fp32, to heads like y's: no bias, at
-// most 16 channels and 1,024 weights, and an x_gradient. Does not depend on grad mode, so that
-// recomputation gives the same bits.
+// most 16 channels and 1,024 weights, and x's gradient is taken. Does not depend on grad mode, so
+// that recomputation gives the same bits.
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 
-// Adds the gate's pending gradient, if any, to the first channels of dx [B, T, D] in place, and
-// clears it.
-void add_gate_gradient(const HeadGateGradientPtr& gate, const at::Tensor& dx_btd);
+// Takes the gate's gradient, if any: adds it to the first channels of dx [B, T, D] in place.
+void take_gate_gradient(const PassedGradientsPtr& passed, const at::Tensor& dx_btd);
 
-// Returns x; backward applies add_gate_gradient() to its gradient. For inputs without a QKV
+// Returns x; backward applies take_gate_gradient() to its gradient. For inputs without a QKV
 // projection that does so. Precondition: only one operation reads the result, since its gradient is
 // modified in place.
-at::Tensor with_gate_gradient(const at::Tensor& x_btd, const HeadGateGradientPtr& gate);
+at::Tensor with_gate_gradient(const at::Tensor& x_btd, const PassedGradientsPtr& passed);
 
 }  // namespace tg

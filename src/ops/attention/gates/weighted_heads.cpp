@@ -25,11 +25,11 @@ cuda::WeightedHeadsInputs pointers(const at::Tensor& y, const at::Tensor& v, con
 struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const OptionalTensor& v,
                             const OptionalTensor& w, const OptionalTensor& g,
-                            const AttentionDeltaPtr& delta) {
+                            const PassedGradientsPtr& passed) {
     context->set_materialize_grads(false);
     const auto values = or_undefined(v), exclusive = or_undefined(w), gate = or_undefined(g);
     context->save_for_backward({y, values, exclusive, gate});
-    context->saved_data["delta"] = in_capsule(delta);
+    context->saved_data["passed"] = in_capsule(passed);
     auto out = at::empty(y.sizes(), y.options());
     cuda::weighted_heads_forward(exclusive_shape(y, values), pointers(y, values, exclusive, gate),
                                  mutable_data(out), dtype_of(y), current_stream(y));
@@ -44,15 +44,17 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
       return x.defined() ? at::empty(x.sizes(), x.options()) : x;
     };
     const auto dy = gradient(y), dv = gradient(v), dw = gradient(w), dg = gradient(g);
-    const auto delta = from_capsule<AttentionDeltaPtr>(context->saved_data["delta"]);
-    if (delta && delta->wanted)
-      delta->sums = at::empty({y.size(2), y.size(0) * y.size(1)}, y.options().dtype(at::kFloat));
+    const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
+    at::Tensor delta;
+    if (passed && passed->takes_delta)
+      delta = passed->delta =
+          at::empty({y.size(2), y.size(0) * y.size(1)}, y.options().dtype(at::kFloat));
     cuda::weighted_heads_backward(exclusive_shape(y, v), pointers(y, v, w, g), head_vectors(d_out),
                                   {.y = mutable_data(dy),
                                    .v = mutable_data(dv),
                                    .exclusive = mutable_data(dw),
                                    .gate = mutable_data(dg),
-                                   .delta = delta ? mutable_fp32_data(delta->sums) : nullptr},
+                                   .delta = mutable_fp32_data(delta)},
                                   dtype_of(y), current_stream(y));
     return {dy, dv, dw, dg, at::Tensor()};
   }
@@ -61,7 +63,7 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
 }  // namespace
 
 at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
-                          const TokenHeadWeights& weights, const AttentionDeltaPtr& delta) {
+                          const TokenHeadWeights& weights, const PassedGradientsPtr& passed) {
   const auto &w = weights.exclusive, &g = weights.gate;
   if (!w.defined() && !g.defined()) return y_bthd;
   const auto v = w.defined() ? v_bthd : at::Tensor();
@@ -70,7 +72,7 @@ at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
       supports_head_dim(y_bthd.size(3), y_bthd))
     return FusedWeightedHeads::apply(readable_heads(y_bthd), optional_tensor(readable_heads(v)),
                                      optional_tensor(readable_numbers(w, dtype)),
-                                     optional_tensor(readable_numbers(g, dtype)), delta);
+                                     optional_tensor(readable_numbers(g, dtype)), passed);
   const auto y = w.defined() ? weighted_exclusive_attention(y_bthd, v, w) : y_bthd;
   return g.defined() ? y * g.to(dtype).unsqueeze(-1) : y;
 }

@@ -1,7 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "ops/norm/attention_delta.h"
+#include "ops/passed_gradients.h"
 
 namespace tg {
 
@@ -20,8 +20,8 @@ struct TokenHeadWeights {
 //   g_h·(y_h − tanh(w_h)·(y_h·v_h)/max(‖v_h‖², 1e-8)·v_h)
 // y [B, T, heads, hd], v [B, T, KV, hd], read if w is defined → [B, T, heads, hd]. Differentiable
 // in y, v, w and g. The kernels compute it in fp32 from weights rounded to y's dtype, and in
-// backward also `delta` if wanted.
+// backward also PassedGradients::delta if it is taken.
 at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
-                          const TokenHeadWeights& weights, const AttentionDeltaPtr& delta = {});
+                          const TokenHeadWeights& weights, const PassedGradientsPtr& passed = {});
 
 }  // namespace tg

@@ -31,7 +31,7 @@ at::Tensor token_rows(const HeadGateInputs& gate) {
 SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext& context) {
   context.saved_data["gate_scale"] = gate.scale;
   context.saved_data["gate_range"] = gate.range;
-  context.saved_data["gate_x_gradient"] = in_capsule(gate.x_gradient);
+  context.saved_data["gate_passed"] = in_capsule(gate.passed);
   auto x = gate.x.tensor();
   // Copies the channels of materialized rows, which nothing else need keep if the projection is in
   // FP8; rows scaled by row are saved by the projection as well.
@@ -46,7 +46,7 @@ HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradCon
           .weight = weight,
           .scale = context.saved_data["gate_scale"].toDouble(),
           .range = context.saved_data["gate_range"].toDouble(),
-          .x_gradient = from_capsule<HeadGateGradientPtr>(context.saved_data["gate_x_gradient"])};
+          .passed = from_capsule<PassedGradientsPtr>(context.saved_data["gate_passed"])};
 }
 
 at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate) {
@@ -86,7 +86,7 @@ ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
                 .partials = mutable_fp32_data(partials),
                 .weight = mutable_fp32_data(d.d_gate_weight)}},
       dtype_of(y), current_stream(y));
-  if (gate.defined()) gate.x_gradient->of_x = d_x;
+  if (gate.defined()) gate.passed->gate_x = d_x;
   return d;
 }
 

@@ -23,7 +23,7 @@ at::Tensor exclusive_forward(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
 struct ExclusiveBackward {
   at::Tensor dy, dv, d_gate_weight;  // undefined: dv without v, the last without a gate
 };
-// Also writes x's gradient to gate.x_gradient, and rowsum(y ∘ dy) to `row_delta` if not null.
+// Also writes x's gradient to gate.passed, and rowsum(y ∘ dy) to `row_delta` if not null.
 ExclusiveBackward exclusive_backward(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
                                      const HeadGateInputs& gate, const at::Tensor& d_out,
                                      const cuda::RowDelta& row_delta = {});

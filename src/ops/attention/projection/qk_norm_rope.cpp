@@ -56,7 +56,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const OptionalTensor& first_weight, const OptionalTensor& row_scale,
                                bool value_residual, bool contiguous, const cuda::QkvShape& shape,
                                const Fp8Scaling& gradient_scaling,
-                               const QueryGradientPtr& q_gradient) {
+                               const PassedGradientsPtr& passed) {
     const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
     context->set_materialize_grads(false);
     context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
@@ -64,7 +64,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                 or_undefined(row_scale)});
     context->saved_data["shape"] = in_capsule(shape);
     context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
-    context->saved_data["q_gradient"] = in_capsule(q_gradient);
+    context->saved_data["passed"] = in_capsule(passed);
     context->saved_data["embedded"] = embedding.has_value();
     context->saved_data["value_residual"] = value_residual;
 
@@ -129,8 +129,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
     const auto rounded = empty_fp8_like(d_qkv, scaling);
     const bool embedded = context->saved_data["embedded"].toBool();
-    const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
-    const auto q_sum = q_gradient ? std::exchange(q_gradient->sum, {}) : at::Tensor();
+    const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
+    const auto q_sum = passed ? std::exchange(passed->q_sum, {}) : at::Tensor();
     assert(!q_sum.defined() || !upstream[0].defined());
     cuda::qk_norm_rope_backward(
         shape,
@@ -179,8 +179,8 @@ Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table
   auto v = value_heads(qkv, in.heads, in.kv_heads);
   if (in.value_embedding.defined()) v = v + in.value_embedding.view_as(v);
   if (in.first_v.defined()) v = v + in.first_weight.to(dtype) * in.first_v;
-  if (!in.value_residual) return {q, k, v, v, {}, {}};
-  return {q, k, v, v, in.first_v.defined() ? in.first_v : v, {}};
+  if (!in.value_residual) return {q, k, v, v, {}};
+  return {q, k, v, v, in.first_v.defined() ? in.first_v : v};
 }
 
 // Whether the kernels, whose threads hold `pack` elements of a head, support the pairs that the
@@ -216,16 +216,14 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
                        const RopeTable& table, const Fp8Scaling& gradient_scaling,
                        const at::Tensor& row_scale) {
   const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
-  const auto q_gradient = inverse_rms.defined() && (head_dim == 64 || head_dim == 128)
-                              ? std::make_shared<QueryGradient>()
-                              : nullptr;
+  if (in.passed) in.passed->takes_q = inverse_rms.defined() && (head_dim == 64 || head_dim == 128);
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
       optional_tensor(row_scale), in.value_residual, in.contiguous, qkv_shape(qkv, in, table),
-      gradient_scaling, q_gradient);
-  return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor(), q_gradient};
+      gradient_scaling, in.passed);
+  return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {

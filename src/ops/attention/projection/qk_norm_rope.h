@@ -2,22 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <memory>
 
-#include "ops/attention/gates/head_gate.h"
 #include "ops/attention/projection/rope.h"
 #include "ops/gemm/fp8.h"
+#include "ops/passed_gradients.h"
 
 namespace tg {
-
-// dQ passed from attention's backward kernel to qk_norm_rope's outside autograd, whose gradient of
-// q is then undefined: the fp32 accumulator (query_sum.cuh), which qk_norm_rope's kernel rounds as
-// it reads it. Saves a pass over the heads.
-struct QueryGradient {
-  at::Tensor sum;  // [B, heads, padded length, hd], of q or of paired_heads(q)
-};
-// Null: the gradient is passed by autograd.
-using QueryGradientPtr = std::shared_ptr<QueryGradient>;
 
 // Inputs besides the QKV projection.
 struct QkvInputs {
@@ -36,6 +26,7 @@ struct QkvInputs {
   bool key_offset = false;
   // The kernels' q, k and v are contiguous, for paired_heads().
   bool contiguous = false;
+  PassedGradientsPtr passed{};  // takes q's gradient and a head gate's where kernels can
 };
 
 struct Qkv {
@@ -44,10 +35,7 @@ struct Qkv {
   // Alias of v for exclusive attention: the backward kernel adds the gradients of both uses, so
   // that autograd need not.
   at::Tensor exclusive_v;
-  at::Tensor first_v;           // for the next layer; undefined without a value residual
-  QueryGradientPtr q_gradient;  // destination of q's gradient from causal_attention()
-  // Destination of the gradient of a gate that reads the projection's input.
-  HeadGateGradientPtr gate_gradient{};
+  at::Tensor first_v;  // for the next layer; undefined without a value residual
 };
 
 // Computes attention's queries, keys and values from the QKV projection, qkv [B, T, (heads +

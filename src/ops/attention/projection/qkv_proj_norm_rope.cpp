@@ -24,8 +24,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   // `normed`: x with its FP8 copy or row scale, if any.
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const NormedInput& normed, const Weight& weight,
-                               const RopeTable& table, const QkvInputs& in,
-                               const HeadGateGradientPtr& gate_gradient) {
+                               const RopeTable& table, const QkvInputs& in) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
     const auto inverse_rms =
@@ -48,7 +47,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
                              current_stream(x));
     context->save_for_backward({operands.x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
-    context->saved_data["gate_gradient"] = in_capsule(gate_gradient);
+    context->saved_data["passed"] = in_capsule(in.passed);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else autograd materializes zeros for inverse_rms
     return {qkv, inverse_rms};
@@ -57,9 +56,9 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
-    add_gate_gradient(from_capsule<HeadGateGradientPtr>(context->saved_data["gate_gradient"]), dx);
+    take_gate_gradient(from_capsule<PassedGradientsPtr>(context->saved_data["passed"]), dx);
     const at::Tensor none;
-    return {dx, none, none, none, none, none};
+    return {dx, none, none, none, none};
   }
 };
 
@@ -89,13 +88,9 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
   // Else autograd would not call backward, which accumulates the weight's gradient.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
   const auto rows = x.contiguous();
-  const auto gate_gradient = std::make_shared<HeadGateGradient>();
-  const auto out =
-      FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in, gate_gradient);
-  auto heads =
-      fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
-  heads.gate_gradient = gate_gradient;
-  return heads;
+  if (in.passed) in.passed->takes_gate_x = true;
+  const auto out = FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in);
+  return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
 }
 
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
