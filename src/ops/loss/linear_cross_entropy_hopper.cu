@@ -2,7 +2,7 @@
 // epilogue takes less than half as long as the other consumer's mainloop, which hides it.
 #include <cmath>
 
-#include "ops/gemm/hopper/fp8_tile.cuh"
+#include "ops/gemm/hopper/epilogue.cuh"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_row.cuh"
 

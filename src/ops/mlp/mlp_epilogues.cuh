@@ -2,8 +2,7 @@
 // Epilogues of the MLP's wide GEMMs that compute the activation or its gradient: the activation is
 // written once and read once, and x·upᵀ never leaves the registers. In FP8 a tile writes both rows,
 // for the next GEMM, and their transpose, for a weight-gradient GEMM.
-#include "ops/gemm/hopper/combine_with_c.cuh"
-#include "ops/gemm/hopper/row_scale.cuh"
+#include "ops/gemm/hopper/epilogue.cuh"
 #include "ops/mlp/mlp_signs.cuh"
 
 namespace tg::cuda::hopper {

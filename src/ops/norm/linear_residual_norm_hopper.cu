@@ -1,7 +1,7 @@
 // Output projection of a branch with the residual add and the rows' sums of squares in the
 // epilogue: the branch is not materialized, and the following norm needs no pass (CODA, arXiv
 // 2605.19269).
-#include "ops/gemm/hopper/combine_with_c.cuh"
+#include "ops/gemm/hopper/epilogue.cuh"
 #include "ops/kernels.cuh"
 #include "ops/norm/linear_residual_norm_hopper.h"
 

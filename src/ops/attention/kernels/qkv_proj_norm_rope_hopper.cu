@@ -4,8 +4,7 @@
 #include "ops/attention/kernels/head_vectors.cuh"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
 #include "ops/attention/kernels/qkv_rope_angles.cuh"
-#include "ops/gemm/hopper/fp8_tile.cuh"
-#include "ops/gemm/hopper/row_scale.cuh"
+#include "ops/gemm/hopper/epilogue.cuh"
 
 namespace tg::cuda {
 
