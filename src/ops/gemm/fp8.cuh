@@ -38,6 +38,18 @@ __device__ inline float max_abs(float amax, float value) {
   return amax;
 }
 
+// Stores eight elements times `factor` in FP8 at `to`, and raises amax to the largest of |elements|.
+template <typename Fp8, typename Elements>
+__device__ void store_fp8(void* to, const Elements& elements, float factor, float& amax) {
+  unsigned words[2] = {};
+#pragma unroll
+  for (int i = 0; i < 8; i += 2) {
+    amax = max_abs(max_abs(amax, elements[i]), elements[i + 1]);
+    words[i / 4] |= fp8_pair<Fp8>(elements[i] * factor, elements[i + 1] * factor) << 8 * (i % 4);
+  }
+  __stwb(static_cast<uint2*>(to), make_uint2(words[0], words[1]));
+}
+
 // Writes a thread's part of the FP8 copy of an output that it stores in packs. Quantizes the
 // rounded elements, so that the copy has the same bits as to_fp8()'s. `writes` false: compiles to
 // nothing.
@@ -60,15 +72,8 @@ class Fp8Writer<true> {
   template <typename PackT>
   __device__ void store(std::int64_t offset, const PackT& pack) {
     static_assert(PackT::size == 8);
-    unsigned words[2] = {};
-#pragma unroll
-    for (int i = 0; i < PackT::size; i += 2) {
-      amax_ = max_abs(max_abs(amax_, pack[i]), pack[i + 1]);
-      words[i / 4] |= fp8_pair(pack[i] * inverse_scale_, pack[i + 1] * inverse_scale_)
-                      << 8 * (i % 4);
-    }
-    __stwb(reinterpret_cast<uint2*>(static_cast<unsigned char*>(copy_.values) + offset),
-           make_uint2(words[0], words[1]));
+    store_fp8<__nv_fp8_e4m3>(static_cast<unsigned char*>(copy_.values) + offset, pack,
+                             inverse_scale_, amax_);
   }
   // Raises amax after the last store(). All lanes of the warp must call it.
   __device__ void end() const {

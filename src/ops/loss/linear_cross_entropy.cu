@@ -27,17 +27,6 @@ __device__ float value_or_one(const float* factor) {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // rows per CTA
 
-// Stores eight elements of G in e5m2 at `to`, and raises amax to the largest.
-__device__ void store_e5m2(unsigned char* to, const float (&g)[P::size], float& amax) {
-  unsigned words[2] = {};
-#pragma unroll
-  for (int k = 0; k < P::size; k += 2) {
-    amax = max_abs(max_abs(amax, g[k]), g[k + 1]);
-    words[k / 4] |= fp8_pair<__nv_fp8_e5m2>(g[k], g[k + 1]) << 8 * (k % 4);
-  }
-  __stwb(reinterpret_cast<uint2*>(to), make_uint2(words[0], words[1]));
-}
-
 // A CTA computes whole rows. G needs no normalisation, so that each element is read and written
 // once. In FP8, G and the sums are divided by G's scale.
 template <bool in_fp8>
@@ -67,7 +56,8 @@ __global__ void __launch_bounds__(kThreads)
         g[k] = weight[k] * slope[k];
       }
       if constexpr (in_fp8)
-        store_e5m2(static_cast<unsigned char*>(args.unnormalised) + at, g, amax);
+        store_fp8<__nv_fp8_e5m2>(static_cast<unsigned char*>(args.unnormalised) + at, g,
+                                 /*factor=*/1, amax);
       else
         store_rounded(static_cast<T*>(args.unnormalised) + at, g);
     }
