@@ -8,14 +8,14 @@
 
 namespace tg::cuda {
 
-__device__ inline unsigned shared_address(const void* pointer) {
+__device__ inline unsigned smem_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
 // Starts a copy of 16 bytes from global to shared memory; writes zeros and reads nothing if
 // `in_bounds` is false.
 __device__ inline void cp_async(void* to, const void* from, bool in_bounds) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_address(to)), "l"(from),
                "r"(in_bounds ? 16 : 0)
                : "memory");
 }
@@ -26,17 +26,17 @@ __device__ inline void cp_async_wait_all() {
 
 // Load four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte row, lane
 // 8·m + r that of row r of matrix m. A lane gets elements 2·(lane % 4) and the next of row lane /
-// 4, of a matrix transposed by load_matrices_transposed().
-__device__ inline void load_matrices(const void* row, unsigned (&words)[4]) {
+// 4, of a matrix transposed by ldmatrix_x4_trans().
+__device__ inline void ldmatrix_x4(const void* row, unsigned (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(shared_address(row))
+               : "r"(smem_address(row))
                : "memory");
 }
-__device__ inline void load_matrices_transposed(const void* row, unsigned (&words)[4]) {
+__device__ inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(shared_address(row))
+               : "r"(smem_address(row))
                : "memory");
 }
 

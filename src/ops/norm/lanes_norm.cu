@@ -317,15 +317,12 @@ void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& row
   ForwardArgs args{terms, rows, outputs};
   auto &copy0 = args.out.y0.copy, &copy1 = args.out.y1.copy;
   share_scale(copy0, copy1);
-  dispatch_lanes<3>(
-      rows, terms.lanes, any_copy(copy0, copy1), [&](auto layout, auto lanes, auto with_copies) {
-        using Layout = decltype(layout);
-        const int threads = Layout::threads(rows.width, kWarps);
-        const int rows_per_block = Layout::rows_per_block(threads);
-        const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-        const auto kernel = forward_kernel<Layout, lanes(), with_copies()>;
-        kernel<<<blocks, threads, 0, stream>>>(args);
-      });
+  dispatch_lanes<3>(rows, terms.lanes, any_copy(copy0, copy1),
+                    [&](auto layout, auto lanes, auto copies) {
+                      using Layout = decltype(layout);
+                      launch_forward<Layout>(forward_kernel<Layout, lanes(), copies()>, args,
+                                             kWarps, stream);
+                    });
   check_launch("lanes_norm_forward");
 }
 

@@ -211,16 +211,13 @@ BackwardLaunch backward_launch(const MixNormTerms& terms, const ResidualNormRows
 
 void mix_norm_forward(const MixNormTerms& terms, const ResidualNormRows& rows, void* sum,
                       const MixNormed& normed, Stream stream) {
+  const ForwardArgs args{terms, rows, sum, normed};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
-    const int threads = Layout::threads(rows.width, kForwardWarps);
-    const int rows_per_block = Layout::rows_per_block(threads);
-    const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-    const ForwardArgs args{terms, rows, sum, normed};
     dispatch_terms(terms.count, [&](auto terms_of) {
       dispatch_copies<Layout>(normed.copy.values != nullptr, [&](auto copies) {
-        const auto kernel = mix_forward_kernel<Layout, terms_of(), copies()>;
-        kernel<<<blocks, threads, 0, stream>>>(args);
+        launch_forward<Layout>(mix_forward_kernel<Layout, terms_of(), copies()>, args,
+                               kForwardWarps, stream);
       });
     });
   });

@@ -238,16 +238,13 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
                            void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
                            Stream stream) {
+  const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
-    const int threads = Layout::threads(rows.width, kForwardWarps);
-    const int rows_per_block = Layout::rows_per_block(threads);
-    const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-    const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
     dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
       const auto kernel = terms.sum_blend != nullptr ? forward_kernel<Layout, copies(), true>
                                                      : forward_kernel<Layout, copies(), false>;
-      kernel<<<blocks, threads, 0, stream>>>(args);
+      launch_forward<Layout>(kernel, args, kForwardWarps, stream);
     });
   });
   check_launch("residual_norm_forward");

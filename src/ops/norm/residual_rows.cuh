@@ -113,6 +113,15 @@ void dispatch_layout(const ResidualNormRows& rows, Op op) {
   });
 }
 
+// Launches a forward kernel of `warps` warps a CTA, unless the layout has a CTA per row.
+template <typename Layout, typename Args>
+void launch_forward(void (*kernel)(Args), const Args& args, int warps, Stream stream) {
+  const int threads = Layout::threads(args.rows.width, warps);
+  const int rows_per_block = Layout::rows_per_block(threads);
+  const int blocks = blocks_for((args.rows.count + rows_per_block - 1) / rows_per_block, 32);
+  kernel<<<blocks, threads, 0, stream>>>(args);
+}
+
 // A backward kernel for a layout, and how it is launched.
 template <typename Args>
 struct RowsLaunch {

@@ -36,7 +36,7 @@ void exchange_all(const Value& own, Use use) {
 }
 
 template <bool transposed>
-void load_four_matrices(const void* row, unsigned (&words)[4]) {
+void ldmatrix(const void* row, unsigned (&words)[4]) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
     emulation::fail("a misaligned row of a matrix");
   exchange_all(row, [&](const void* const* rows) {
@@ -49,11 +49,11 @@ void load_four_matrices(const void* row, unsigned (&words)[4]) {
       }
   });
 }
-inline void load_matrices(const void* row, unsigned (&words)[4]) {
-  load_four_matrices<false>(row, words);
+inline void ldmatrix_x4(const void* row, unsigned (&words)[4]) {
+  ldmatrix<false>(row, words);
 }
-inline void load_matrices_transposed(const void* row, unsigned (&words)[4]) {
-  load_four_matrices<true>(row, words);
+inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
+  ldmatrix<true>(row, words);
 }
 
 // The operands of a lane, unpacked.

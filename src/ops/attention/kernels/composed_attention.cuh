@@ -74,7 +74,7 @@ struct Vectors {
     return row * head_dim + (index ^ (row & 7)) * Pack<T>::size;
   }
   __device__ T* chunk(int row, int index) const { return data + chunk_offset(row, index); }
-  // The chunk that this lane passes to load_matrices() for 16 rows, from a multiple of 8 on, and 16
+  // The chunk that this lane passes to ldmatrix_x4() for 16 rows, from a multiple of 8 on, and 16
   // channels: matrices of rows 0 to 7, 8 to 15 of the first eight channels, then of the others.
   __device__ T* lane_chunk(int row, int channels) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -190,7 +190,7 @@ class Block {
     RowOperands operands;
 #pragma unroll
     for (int c = 0; c < head_dim / kTile; ++c)
-      load_matrices(rows_.lane_chunk(warp_row_, c), operands.words[c]);
+      ldmatrix_x4(rows_.lane_chunk(warp_row_, c), operands.words[c]);
     return operands;
   }
   // Returns the dot products of this warp's rows with a tile's columns.
@@ -199,7 +199,7 @@ class Block {
 #pragma unroll
     for (int c = 0; c < head_dim / kTile; ++c) {
       unsigned b[4];
-      load_matrices(columns_.lane_chunk(column_row(tile), c), b);
+      ldmatrix_x4(columns_.lane_chunk(column_row(tile), c), b);
       mma_16x8x16<T>(sums.values, rows.words[c], b[0], b[2]);
       mma_16x8x16<T>(sums.values + 4, rows.words[c], b[1], b[3]);
     }
@@ -211,7 +211,7 @@ class Block {
 #pragma unroll
     for (int c = 0; c < head_dim / kTile; ++c) {
       unsigned b[4];
-      load_matrices_transposed(columns_.lane_chunk(column_row(tile), c), b);
+      ldmatrix_x4_trans(columns_.lane_chunk(column_row(tile), c), b);
       mma_16x8x16<T>(sums.values[2 * c], weights.words, b[0], b[1]);
       mma_16x8x16<T>(sums.values[2 * c + 1], weights.words, b[2], b[3]);
     }

@@ -1,6 +1,6 @@
 #pragma once
-// PTX wrappers, one instruction each: mbarrier, TMA, ldmatrix/stmatrix, setmaxnreg, wgmma. They
-// compile for sm_90a only.
+// PTX wrappers, one instruction each: mbarrier, TMA, stmatrix, setmaxnreg, wgmma. They compile for
+// sm_90a only; ops/mma.cuh has those of every GPU.
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -9,11 +9,9 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace tg::cuda::hopper {
+#include "ops/mma.cuh"
 
-__device__ inline unsigned smem_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
-}
+namespace tg::cuda::hopper {
 
 // An mbarrier in shared memory. Its phase completes when the expected number of threads has arrived
 // and all expected TMA bytes have been written.
@@ -181,28 +179,14 @@ __device__ inline int take_ticket(int* counter) {
   return atomicAdd(counter, 1);
 }
 
-// Load and store four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte
-// row.
-__device__ inline void ldmatrix_x4(const void* row, unsigned (&words)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(smem_address(row))
-               : "memory");
-}
+// Stores four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte row.
 __device__ inline void stmatrix_x4(void* row, const unsigned (&words)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem_address(row)),
       "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
       : "memory");
 }
-// Load and store four transposed 8×8 matrices: a lane's 16-byte row is a column of the matrix in
-// the words.
-__device__ inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "r"(smem_address(row))
-               : "memory");
-}
+// Stores them transposed: a lane's 16-byte row is a column of the matrix in the words.
 __device__ inline void stmatrix_x4_trans(void* row, const unsigned (&words)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
                    smem_address(row)),
