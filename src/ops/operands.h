@@ -9,6 +9,9 @@
 
 namespace tg {
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 // An optional input as apply() takes it: nullopt for an undefined tensor.
 using OptionalTensor = std::optional<at::Tensor>;
 inline OptionalTensor optional_tensor(at::Tensor x) {
@@ -37,8 +40,7 @@ T from_capsule(const at::IValue& saved) {
 // Returns, in backward(), which of apply()'s first `count` inputs need a gradient. is_given(i)
 // tells whether input i is defined, since autograd numbers only the defined ones.
 template <std::size_t count, class IsGiven>
-std::array<bool, count> needed_gradients(const torch::autograd::AutogradContext& context,
-                                         IsGiven is_given) {
+std::array<bool, count> needed_gradients(const AutogradContext& context, IsGiven is_given) {
   std::array<bool, count> needs_grad{};
   for (std::size_t i = 0, edge = 0; i < count; ++i)
     needs_grad[i] = is_given(i) && context.needs_input_grad(edge++);

@@ -10,9 +10,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct Shared : torch::autograd::Function<Shared> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const GradientSumPtr& gradient) {

@@ -8,6 +8,7 @@
 
 #include "ops/attention/kernels/composed_attention_kernel.h"
 #include "ops/attention/kernels/head_vectors.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -83,9 +84,6 @@ at::Tensor reference(const at::Tensor& q_bshd, const at::Tensor& k_bthd, const a
   const auto y = blocks.whole(at::matmul(composed, v)).unflatten(-1, {v_bthd.size(2), -1});
   return y * post.to(y.scalar_type()).unsqueeze(-1);
 }
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 cuda::ComposedShape shape_of(const at::Tensor& q, std::int64_t window, double scale) {
   return {.batch = static_cast<int>(q.size(0)),

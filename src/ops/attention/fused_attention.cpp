@@ -16,9 +16,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 AttentionForward whole_row_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      double scale) {
   const auto results = at::_scaled_dot_product_cudnn_attention(

@@ -12,9 +12,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct EmbeddingLookup : torch::autograd::Function<EmbeddingLookup> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
                             const at::Tensor& ids, const OptionalTensor& gradient,

@@ -11,9 +11,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 cuda::ScaledRows rows_of(const at::Tensor& x_btd, const at::Tensor& scale) {
   return {.x = const_data(x_btd),
           .scale = const_fp32_data(scale),

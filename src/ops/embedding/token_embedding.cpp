@@ -15,9 +15,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 at::ScalarType result_dtype(const TokenEmbedding& inputs) {
   return inputs.dtype.value_or(inputs.table_vd.scalar_type());
 }

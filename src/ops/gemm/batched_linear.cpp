@@ -8,9 +8,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Writes W's gradient, dyᵀ·x.
 void write_gradient(const BatchedWeight& weight, const at::Tensor& dy, const at::Tensor& x) {
   if (!weight.gradient.defined()) return;

@@ -38,7 +38,8 @@ __device__ inline float max_abs(float amax, float value) {
   return amax;
 }
 
-// Stores eight elements times `factor` in FP8 at `to`, and raises amax to the largest of |elements|.
+// Stores eight elements times `factor` in FP8 at `to`, and raises amax to the largest of
+// |elements|.
 template <typename Fp8, typename Elements>
 __device__ void store_fp8(void* to, const Elements& elements, float factor, float& amax) {
   unsigned words[2] = {};

@@ -58,9 +58,6 @@ GemmOperands gemm_operands(const NormedInput& x, const Weight& weight) {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // For a weight with a gradient buffer, or a constant weight.
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   // `in`: x and, if any, its FP8 copy.

@@ -11,13 +11,11 @@
 #include "ops/kernels.h"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_cross_entropy.h"
+#include "ops/operands.h"
 
 namespace tg {
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // bf16, or in FP8 one byte each for G and its transpose.
 constexpr std::int64_t kLogitBytes = 2;

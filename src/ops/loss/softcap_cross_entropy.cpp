@@ -133,7 +133,7 @@ void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
 }
 
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits,
                             const LossTargets& targets, const CrossEntropyOptions& options) {
     const auto rows = static_cast<double>(logits.size(0));
     const auto [losses, gradient] = losses_and_gradient(
@@ -145,8 +145,7 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
     return scaled_mean(losses.loss_n, options.scale);
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list upstream) {
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
     // Scaled in place, since backward runs only once.
     const auto gradient = context->saved_data["gradient"].toTensor();
     context->saved_data.clear();
@@ -157,7 +156,7 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 };
 
 struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& logits,
                             const at::Tensor& targets, const Softcap& softcap, std::int64_t vocab,
                             double grad_scale) {
     context->save_for_backward({logits, targets});
@@ -168,8 +167,7 @@ struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
     return softcap_nll(logits, targets, softcap, vocab);
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list upstream) {
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto softcap = context->saved_data["softcap"].toDoubleVector();
     const auto [losses, gradient] = losses_and_gradient(

@@ -13,9 +13,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   struct Weights {
     Weight up, down;

@@ -4,13 +4,11 @@
 
 #include "ops/kernels.h"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
+#include "ops/operands.h"
 
 namespace tg {
 
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 at::Tensor fused_forward(const at::Tensor& x, double slope) {
   auto y = at::empty_like(x);

@@ -15,9 +15,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
   // Returns leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
   static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,

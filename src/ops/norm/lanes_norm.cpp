@@ -13,9 +13,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Indices of apply()'s tensors: the terms, then these.
 enum : std::size_t { kSkip = cuda::kLaneTerms, kX0, kMix, kBlend, kWeights, kTensors };
 constexpr std::size_t kLast = cuda::kLaneTerms - 1;  // a term

@@ -317,12 +317,11 @@ void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& row
   ForwardArgs args{terms, rows, outputs};
   auto &copy0 = args.out.y0.copy, &copy1 = args.out.y1.copy;
   share_scale(copy0, copy1);
-  dispatch_lanes<3>(rows, terms.lanes, any_copy(copy0, copy1),
-                    [&](auto layout, auto lanes, auto copies) {
-                      using Layout = decltype(layout);
-                      launch_forward<Layout>(forward_kernel<Layout, lanes(), copies()>, args,
-                                             kWarps, stream);
-                    });
+  dispatch_lanes<3>(
+      rows, terms.lanes, any_copy(copy0, copy1), [&](auto layout, auto lanes, auto copies) {
+        using Layout = decltype(layout);
+        launch_forward<Layout>(forward_kernel<Layout, lanes(), copies()>, args, kWarps, stream);
+      });
   check_launch("lanes_norm_forward");
 }
 

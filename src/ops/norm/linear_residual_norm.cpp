@@ -11,9 +11,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // linear_backward() that also computes `dots`.
 at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
                                      const at::Tensor& dy, at::Tensor& dots) {

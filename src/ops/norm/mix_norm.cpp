@@ -13,9 +13,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 constexpr std::size_t kMaxTerms = cuda::kMaxMixTerms;
 
 // What a call knows of a term besides its tensors.

@@ -17,9 +17,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Indices of apply()'s tensors. kSkipWeight: weight [D] or blend [2, D] of the skip.
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;

@@ -34,9 +34,6 @@ bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_b
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 struct WithGateGradient : torch::autograd::Function<WithGateGradient> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const PassedGradientsPtr& passed) {

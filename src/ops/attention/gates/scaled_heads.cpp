@@ -11,9 +11,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 cuda::ScaledHeadsShape shape_of(const at::Tensor& x, std::int64_t heads, std::int64_t head_dim) {
   return {.tokens = static_cast<int>(x.size(0) * x.size(1)),
           .heads = static_cast<int>(heads),

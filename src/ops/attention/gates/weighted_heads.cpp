@@ -10,9 +10,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // y, v, w and g; all but y may be undefined.
 cuda::WeightedHeadsInputs pointers(const at::Tensor& y, const at::Tensor& v, const at::Tensor& w,
                                    const at::Tensor& g) {

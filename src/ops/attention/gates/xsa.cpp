@@ -10,9 +10,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 bool supported(const at::Tensor& y, const at::Tensor& v) {
   return (!v.defined() || y.scalar_type() == v.scalar_type()) && supports_head_dim(y.size(3), y);
 }

@@ -28,7 +28,7 @@ at::Tensor token_rows(const HeadGateInputs& gate) {
 
 }  // namespace
 
-SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext& context) {
+SavedGate save_gate(const HeadGateInputs& gate, AutogradContext& context) {
   context.saved_data["gate_scale"] = gate.scale;
   context.saved_data["gate_range"] = gate.range;
   context.saved_data["gate_passed"] = in_capsule(gate.passed);
@@ -40,7 +40,7 @@ SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext
   return {x, gate.x.row_scale(), gate.weight};
 }
 
-HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradContext& context) {
+HeadGateInputs saved_gate(const SavedGate& tensors, AutogradContext& context) {
   const auto& [x, row_scale, weight] = tensors;
   return {.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : x,
           .weight = weight,

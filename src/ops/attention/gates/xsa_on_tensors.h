@@ -1,20 +1,20 @@
 #pragma once
 // xsa.h's kernels on tensors, for autograd Functions.
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
 
 #include "ops/attention/gates/head_gate.h"
 #include "ops/attention/kernels/attention_kernel.h"
+#include "ops/operands.h"
 
 namespace tg {
 
 // Saves a gate from forward() for backward(): save_gate() returns the tensors for
 // save_for_backward() and stores the rest in `context`.
 using SavedGate = std::array<at::Tensor, 3>;
-SavedGate save_gate(const HeadGateInputs& gate, torch::autograd::AutogradContext& context);
-HeadGateInputs saved_gate(const SavedGate& tensors, torch::autograd::AutogradContext& context);
+SavedGate save_gate(const HeadGateInputs& gate, AutogradContext& context);
+HeadGateInputs saved_gate(const SavedGate& tensors, AutogradContext& context);
 
 // Preconditions: y [B, T, heads, hd] and v [B, T, KV, hd] are from readable_heads(); the gate is
 // undefined, or head_gate_kernels_support() it. v undefined: the gate alone.

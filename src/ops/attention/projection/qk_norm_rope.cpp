@@ -15,9 +15,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 bool may_overwrite(const at::Tensor& x) {
   return is_sole_owner(x) && is_aligned_contiguous(x);
 }

@@ -14,9 +14,6 @@ namespace tg {
 
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // Returns the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k. Its
 // upstream gradient comes from fused_qk_norm_rope(), which also computes the gradients of `in`, and
 // is the gradient of the plain x·weightᵀ.
