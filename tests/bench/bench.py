@@ -126,7 +126,7 @@ TINY_STAGES = {"ROPE_DIMS": 0, "BOS_ID": 500, "SEGMENT_LIMIT": 64, "EVAL_SEQ_LEN
 TINY_43 = TINY_STAGES | {"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "WINDOW_BLOCK": 8}
 TINY_89 = TINY_STAGES | {
     "MODEL_DIM": 96, "NUM_HEADS": 6, "NUM_KV_HEADS": 6, "WINDOW_BLOCK": 4, "BIGRAM_DIM": 96, "BIGRAM_VOCAB_SIZE": 1000,
-    "BIGRAM_SIGN_ROWS": 64, "MUDD_DIM": 8, "DC_WINDOW": 10, "TRAIN_BATCH_TOKENS": 256}
+    "BIGRAM_SIGN_ROWS": 64, "MUDD_DIM": 8, "DC_WINDOW": 10, "TRAIN_BATCH_TOKENS": 256, "GRAD_ACCUM_STEPS": 1}
 STAGES = [
     *stage_variants(("speedrun_43",), [windows(1, 3), windows(3, 7), windows(5, 11)], (FP8[0], *FP8[-3:], PEER), TINY_43),
     *stage_variants(("speedrun_89",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89),
@@ -159,7 +159,8 @@ BENCHES = {
     "fp8": Bench(("record", "gpt124m"), FP8),
     "shapes": Bench(("gpt124m",), SHAPES, rounds=1, columns=(*FIRST, "peak MiB", "padded"),
                     tiny={"NUM_LAYERS": 1, "MLP_MULT": 1, "MUON_BACKEND_STEPS": 1, "TRAIN_BATCH_TOKENS": 128}),
-    "recurrence": Bench(("record_1061",), RECURRENCE, rounds=1, columns=(*FIRST, *LAST), settings={"WARMUP_STEPS": 0}),
+    "recurrence": Bench(("record_1061",), RECURRENCE, rounds=1, columns=(*FIRST, *LAST), settings={"WARMUP_STEPS": 0},
+                        tiny={"NUM_LAYERS": 6, "XSA_LAST_N": 6, "LOOP_START": 2, "LOOP_END": 3, "PARALLEL_START_LAYER": 4}),
     "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
                     columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,

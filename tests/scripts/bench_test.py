@@ -1,5 +1,6 @@
 """scripts/bench.sh with a real build on a CPU."""
 import json
+import multiprocessing
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
+from unittest import mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
@@ -27,19 +29,47 @@ class BenchTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def bench(self, *arguments, repository=SOURCE, **settings):
-        """Runs scripts/bench.sh without a GPU."""
+    def environment(self, **settings):
+        """Returns that of a benchmark without a GPU."""
         no_gpu = self.folder / "nvidia-smi"
         no_gpu.write_text("#!/bin/sh\nexit 9\n")
         no_gpu.chmod(0o755)
-        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", BUILD_DIR=BUILD, OUT=self.folder / "out",
-                           PYTHON=sys.executable, OMP_NUM_THREADS="1", **settings)
-        return subprocess.run([repository / "scripts" / "bench.sh", *map(str, arguments)], env=environment,
+        return dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", BUILD_DIR=str(BUILD), OUT=str(self.folder / "out"),
+                    PYTHON=sys.executable, OMP_NUM_THREADS="1", **settings)
+
+    def bench(self, *arguments, repository=SOURCE, **settings):
+        """Runs scripts/bench.sh without a GPU."""
+        return subprocess.run([repository / "scripts" / "bench.sh", *map(str, arguments)], env=self.environment(**settings),
                               capture_output=True, text=True, check=False, timeout=250)
+
+    def forked_bench(self, *arguments):
+        """Runs what scripts/bench.sh runs as a fork of this process, and its PyTorch peers as forks of that one, since each
+        would import torch for as long as it trains."""
+        sys.path.insert(0, str(SOURCE / "tests" / "bench"))
+        with mock.patch.dict(os.environ, self.environment(FORKED_PEERS="1")):
+            import bench
+            import torch._dynamo  # noqa: F401
+        output = self.folder / "output"
+
+        def run():
+            with open(output, "w", encoding="utf-8") as file:
+                for stream in (1, 2):
+                    os.dup2(file.fileno(), stream)
+            os.environ.update(self.environment(FORKED_PEERS="1"))
+            sys.exit(bench.main([*map(str, arguments)]))
+
+        process = multiprocessing.get_context("fork").Process(target=run)
+        process.start()
+        process.join(250)
+        process.kill()
+        process.join()
+        return subprocess.CompletedProcess(arguments, process.exitcode, output.read_text(), "")
 
     def table(self, *arguments, **settings):
         """Returns what a benchmark printed, and its rows as {label: cells}."""
-        done = self.bench(*arguments, **settings)
+        return self.table_of(self.bench(*arguments, **settings))
+
+    def table_of(self, done):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         rows = [re.split(r" {2,}", line.strip()) for line in done.stdout.splitlines()]
         return done.stdout, [(row[0], row[1:]) for row in rows if len(row) > 3]
@@ -47,11 +77,11 @@ class BenchTest(unittest.TestCase):
 
 class Training(BenchTest):
     def test_the_peer_repeats_the_losses(self):
-        # Its runs are forks, since each would import torch for as long as all of them train; the other tests' are not.
-        for name, presets, labels in (("recurrence", "record_1061", ["torch.compile", "bf16", "bf16, light"] * 2),
-                                      ("stages", "speedrun_43 speedrun_91", ["torch.compile", "bf16"] * 6)):
+        for name, presets, steps, labels in (("recurrence", "record_1061", 6, ["torch.compile", "bf16", "bf16, light"] * 2),
+                                             ("stages", "speedrun_43 speedrun_91", 7, ["torch.compile", "bf16"] * 6)):
             with self.subTest(presets):
-                printed, rows = self.table(name, "--presets", presets, "--steps", 7, FORKED_PEERS="1")
+                done = self.forked_bench(name, "--presets", presets, "--steps", steps)
+                printed, rows = self.table_of(done)
                 found = [(label, cells[-1]) for label, cells in rows if label in labels]
                 self.assertEqual(labels, [label for label, _ in found], printed)
                 for label, apart in found:
