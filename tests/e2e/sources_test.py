@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, TEXT, TOKENIZER, RunTest, end, mpirun, train_losses
+from harness import BUILD, SMALL, TEXT, TOKENIZER, RunTest, end, mpirun, train_losses
 
 BAD_DATA, MISSING, CONFIG = 65, 66, 78
+TWO_LAYERS = dict(SMALL, NUM_LAYERS=2, VE_LAYERS="1")  # where any model shows which tokens it reads
 
 
 class ChangedWhileTrainingTest(RunTest):
+    small = TWO_LAYERS
+
     def setUp(self):
         self.copy = self.folder / "copy"
         shutil.copytree(self.shards, self.copy)
@@ -71,6 +74,8 @@ class ChangedWhileTrainingTest(RunTest):
 
 class TextTest(RunTest):
     """Training on text gives the same tokens, and so the same losses, as the shards that make_shards writes from it."""
+
+    small = TWO_LAYERS
 
     @classmethod
     def setUpClass(cls):
