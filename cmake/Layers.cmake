@@ -89,7 +89,12 @@ function(train_gpt_test_program name label link torch)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
   # One thread per test: the tensors are small, and idle threads that spin would slow down the other tests.
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMP_NUM_THREADS=1)
+  set(environment OMP_NUM_THREADS=1)
+  if(torch)
+    # Tensors of some megabytes come and go: memory that goes back to the system each time costs page faults.
+    list(APPEND environment MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=268435456 MALLOC_TRIM_THRESHOLD_=1073741824)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT "${environment}")
   train_gpt_may_skip(${name})
 endfunction()
 
