@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import OF_RANKS, RunTest, end, mpirun, train_losses
+from harness import OF_RANKS, TWO_LAYERS, RunTest, end, mpirun, train_losses
 
 IO = 74
 STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0)
@@ -20,6 +20,8 @@ def strace(*arguments):
 
 
 class SavedTest(RunTest):
+    small = TWO_LAYERS
+
     def first_checkpoint(self, **settings):
         """Copies a run of STEPS with these settings that was killed after its first checkpoint."""
         with self.start_gpt(output="first", **dict(STEPS, **settings)) as process:
@@ -50,6 +52,8 @@ class ReadTest(SavedTest):
 
 
 class KilledWriterTest(RunTest):
+    small = TWO_LAYERS
+
     def test_what_it_had_half_written_is_removed_by_the_next_run(self):
         settings = dict(STEPS, ITERATIONS=1, CHECKPOINT_EVERY=0)
         # The main thread's first two fsyncs belong to config.json.
@@ -89,6 +93,8 @@ class KilledSaveTest(SavedTest):
 
 class FullDiskTest(RunTest):
     """The checkpoints' folder, or OUTPUT_DIR itself, is on a file system of a few pages."""
+
+    small = TWO_LAYERS
 
     def setUp(self):
         self.mounted = self.folder / self.id().rsplit(".", 1)[-1]
@@ -140,6 +146,8 @@ class FullDiskTest(RunTest):
 
 
 class SlowDiskTest(RunTest):
+    small = TWO_LAYERS
+
     def test_slow_storage_costs_no_losses_and_is_in_the_log(self):
         whole = train_losses(self.train(output="fast", **STEPS))
         events = self.train(output="slow", through=strace("-e", "inject=fsync:delay_enter=300000"), **STEPS)

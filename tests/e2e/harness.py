@@ -32,6 +32,7 @@ SMALL = {
     "WARMUP_STEPS": 1, "VAL_LOSS_EVERY": 4, "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0,
     "MUON_MOMENTUM_WARMUP_STEPS": 6, "EVAL_STRIDE": 0, "ARTIFACT": "none", "DEVICE": "cpu",
 }
+TWO_LAYERS = SMALL | {"NUM_LAYERS": 2, "VE_LAYERS": "1"}  # for promises that any model shows
 # The last record's recipe: blocks 2 and 3 of five recur from step 6 of 12 on, and lanes begin with block 4.
 LAST_RECORD = dict(
     SMALL, RECIPE="last_record", LOADER_ORDER="documents", NUM_LAYERS=5, MODEL_DIM=64, NUM_HEADS=4, NUM_KV_HEADS=2,

@@ -11,7 +11,7 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import (BUILD, RunTest, children_named, end, is_running, mpirun, read_events, read_until, saved_line,
+from harness import (BUILD, TWO_LAYERS, RunTest, children_named, end, is_running, mpirun, read_events, read_until, saved_line,
                      train_losses)
 
 STOPPED, CONFIG = 75, 78
@@ -38,6 +38,8 @@ def is_pending(signal_number, pid):
 
 
 class RanksTest(RunTest):
+    small = TWO_LAYERS
+
     def start_gpt(self, *flags, ranks=1, **settings):
         # Without `ranks` a launcher starts two.
         micro_batches = MICRO_BATCHES // 2 if "through" in settings else MICRO_BATCHES // ranks
@@ -123,7 +125,8 @@ class RanksTest(RunTest):
         settings = dict(STEPS, CHECKPOINT_EVERY=0)
         whole = self.losses_of_two()
         # Killing launch.sh also kills its mpirun.
-        for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **settings)),
+        endless = dict(ENDLESS, CHECKPOINT_EVERY=0)  # a short run might end first on a busy machine
+        for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **endless)),
                              (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
             with self.subTest(ranks=count):
                 with start() as process:

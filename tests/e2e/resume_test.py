@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import (TEXT, TOKENIZER, RunTest, end, licences_shards, read_events, read_until, saved_line,
+from harness import (TEXT, TOKENIZER, TWO_LAYERS, RunTest, end, licences_shards, read_events, read_until, saved_line,
                      train_losses)
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
@@ -33,6 +33,8 @@ def results(events):
 
 
 class ResumeTest(RunTest):
+    small = TWO_LAYERS
+
     def kill_after(self, line, signal_number=signal.SIGKILL, to=None, saved=None, **settings):
         """Starts a run and sends it a signal when it has printed that line and saved that step; returns the finished
         process."""

@@ -8,10 +8,9 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, TEXT, TOKENIZER, RunTest, end, mpirun, train_losses
+from harness import BUILD, TEXT, TOKENIZER, TWO_LAYERS, RunTest, end, mpirun, train_losses
 
 BAD_DATA, MISSING, CONFIG = 65, 66, 78
-TWO_LAYERS = dict(SMALL, NUM_LAYERS=2, VE_LAYERS="1")  # where any model shows which tokens it reads
 
 
 class ChangedWhileTrainingTest(RunTest):
