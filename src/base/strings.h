@@ -1,5 +1,7 @@
 #pragma once
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,17 @@ inline std::string replaced(std::string_view text, std::string_view part, std::s
     begin = at + part.size();
   }
   return result.append(text, begin);
+}
+
+// Returns the number that all of `text` is, without a plus sign or white space; nullopt: it is none
+// or too large. `base`: of an integer, 10 if not given.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text, auto... base) {
+  Number number{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
 }
 
 // Control characters other than white space and the escape that begins terminal colours.

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "commands/commands.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
@@ -74,11 +75,10 @@ int port_of(const std::string& word) {
 }
 
 double bound_of(const std::string& word) {
-  double bound = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), bound);
-  REQUIRE(error == std::errc() && end == word.data() + word.size() && std::isfinite(bound),
-          ExitCode::usage, "train_gpt report: --below: expected a number, found '{}'", word);
-  return bound;
+  const auto bound = parse_number<double>(word);
+  REQUIRE(bound && std::isfinite(*bound), ExitCode::usage,
+          "train_gpt report: --below: expected a number, found '{}'", word);
+  return *bound;
 }
 
 Arguments read_words(const std::vector<std::string>& words) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/strings.h"
 #include "data/vocabulary.h"
 #include "text/byte_level_bpe.h"
 #include "text/hex_vocabulary.h"

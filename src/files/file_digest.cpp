@@ -9,22 +9,12 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "base/strings.h"
 #include "files/byte_source.h"
 #include "files/json_fields.h"
 #include "files/xxh3.h"
 
 namespace tg {
-namespace {
-
-std::optional<std::uint64_t> from_hex(std::string_view digits) {
-  std::uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
-  if (digits.size() != 16 || error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 FileDigest digest_of(const std::string& path) {
   const FileSource file(path);
@@ -46,8 +36,9 @@ nlohmann::json digest_json(const FileDigest& digest) {
 FileDigest digest_of_json(const nlohmann::json& object, const std::string& where) {
   const JsonFields fields(object, where);
   const auto bytes = static_cast<std::uint64_t>(fields.count("bytes"));
-  const auto xxh3 = from_hex(fields.text("xxh3"));
-  fields.require(xxh3.has_value(), "xxh3", "16 hexadecimal digits");
+  const auto digits = fields.text("xxh3");
+  const auto xxh3 = parse_number<std::uint64_t>(digits, 16);
+  fields.require(digits.size() == 16 && xxh3, "xxh3", "16 hexadecimal digits");
   return {bytes, *xxh3};
 }
 

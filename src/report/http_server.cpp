@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/strings.h"
 
 namespace tg {
 namespace {
@@ -99,12 +100,6 @@ class Query {
   evkeyvalq fields_{};
 };
 
-std::uint64_t number_or_0(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0;
-}
-
 void send(evhttp_request* request, int code, const char* reason, const HttpReply& reply) {
   auto* headers = evhttp_request_get_output_headers(request);
   const std::pair<const char*, const char*> fields[] = {
@@ -147,7 +142,8 @@ struct HttpServer::State {
     if (!state.may_read(request, query)) return send_text(request, 403, "Forbidden");
     const auto* uri = evhttp_request_get_evhttp_uri(request);
     const char* path = evhttp_uri_get_path(uri);
-    const auto reply = state.handler(path == nullptr ? "" : path, number_or_0(query.get("since")));
+    const auto reply = state.handler(path == nullptr ? "" : path,
+                                     parse_number<std::uint64_t>(query.get("since")).value_or(0));
     if (reply.type.empty()) return send_text(request, 404, "Not Found");
     send(request, 200, "OK", reply);
   }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
+#include "base/strings.h"
 #include "base/utf8.h"
 #include "files/magic.h"
 
@@ -22,13 +23,7 @@ constexpr const char* kOneALine = ", as jq -c . FILE writes them";
 // Parses four hexadecimal digits, a UTF-16 code unit.
 std::optional<unsigned> code_unit(std::string_view digits) {
   if (digits.size() < kUnitDigits) return {};
-  unsigned unit = 0;
-  for (const char c : digits.substr(0, kUnitDigits)) {
-    const auto digit = std::string_view("0123456789abcdefABCDEF").find(c);
-    if (digit == std::string_view::npos) return {};
-    unit = 16 * unit + static_cast<unsigned>(digit < 16 ? digit : digit - 6);
-  }
-  return unit;
+  return parse_number<unsigned>(digits.substr(0, kUnitDigits), 16);
 }
 
 bool is_high_surrogate(unsigned unit) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/strings.h"
 #include "text/bpe_builder.h"
 #include "text/text_lines.h"
 #include "text/word_patterns.h"

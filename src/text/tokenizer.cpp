@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
+#include "base/strings.h"
 #include "files/file.h"
 #include "text/bpe_vocabulary.h"
 #include "text/byte_level_bpe.h"
@@ -85,9 +86,8 @@ int Tokenizer::find_document_start() const {
   const auto& start = choices_.document_start;
   if (start == "auto") return model_->bos_id();
   if (start == "none") return -1;
-  int id = -1;
-  const auto [end, error] = std::from_chars(start.data(), start.data() + start.size(), id);
-  REQUIRE(error == std::errc() && end == start.data() + start.size() && id >= 0, ExitCode::usage,
+  const int id = parse_number<int>(start).value_or(-1);
+  REQUIRE(id >= 0, ExitCode::usage,
           "DOCUMENT_START (make_shards --document-start): expected auto, none or a token's id, "
           "found '{}'",
           escaped(start, 40));

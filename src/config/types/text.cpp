@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/python_format.h"
+#include "base/strings.h"
 
 namespace tg {
 namespace {
@@ -18,12 +19,9 @@ std::string_view number_text(std::string_view text) {
 
 template <class T>
 bool read_number(std::string_view text, T& value) {
-  text = number_text(text);
-  T read{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  value = read;
-  return true;
+  const auto read = parse_number<T>(number_text(text));
+  if (read) value = *read;
+  return read.has_value();
 }
 
 std::vector<std::string_view> split_commas(std::string_view text) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/log.h"
+#include "base/strings.h"
 #include "config/entry.h"
 #include "files/xxh3.h"
 #include "weights/weights_file.h"
@@ -27,12 +28,8 @@ fs::path folder_of(const std::string& prefix) {
 std::optional<std::int64_t> phases_of(std::string_view name, const std::string& prefix) {
   const auto begin = fs::path(prefix).filename().string() + ".phase-";
   if (!name.starts_with(begin) || !name.ends_with(kEnd)) return {};
-  std::uint32_t phases = 0;
-  const auto digits = name.substr(begin.size(), name.size() - begin.size() - kEnd.size());
-  const auto* const end = digits.data() + digits.size();
-  const auto [rest, error] = std::from_chars(digits.data(), end, phases);
-  if (error != std::errc() || rest != end) return {};
-  return phases;
+  return parse_number<std::uint32_t>(
+      name.substr(begin.size(), name.size() - begin.size() - kEnd.size()));
 }
 
 // "NAME=value, now value" for each entry that differs.
