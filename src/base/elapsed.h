@@ -1,5 +1,8 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <chrono>
+#include <string>
 #include <utility>
 
 namespace tg {
@@ -18,6 +21,12 @@ inline double seconds_since(Clock::time_point start) {
 }
 inline double milliseconds_since(Clock::time_point start) {
   return milliseconds(Clock::now() - start);
+}
+
+// Returns hours, minutes and seconds: 1:02:03.
+inline std::string clock_text(double seconds) {
+  const auto whole = static_cast<long>(seconds);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
 // Returns the time since its last call or, at the first call, since its construction.

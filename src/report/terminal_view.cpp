@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/elapsed.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
 #include "report/terminal_chart.h"
@@ -39,11 +40,6 @@ double last_of(const std::vector<double>& values) {
 double setting(const json& run, const char* name) {
   const auto found = run["settings"].find(name);
   return found != run["settings"].end() && found->is_number() ? found->get<double>() : 0;
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<long>(std::max(seconds, 0.0));
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
 // Returns at most `columns` bytes of a line, escaped, without splitting a character.
@@ -123,9 +119,9 @@ std::string state(const json& run) {
   const double tokens = last_of(column(run, "train", "tokens"));
   const double rate = recent(column(run, "train", "tokens_per_s"));
   auto text = fmt::format("step {:.0f} of {:.0f}  {:.0f} tokens  {:.0f} tokens/s  trained {}", step,
-                          setting(run, "ITERATIONS"), tokens, rate, duration(ms / 1000));
+                          setting(run, "ITERATIONS"), tokens, rate, clock_text(ms / 1000));
   if (text_of(run["status"], "kind") == "training" && std::isfinite(rate)) {
-    text += "  left " + duration(seconds_left(run, tokens, ms, rate));
+    text += "  left " + clock_text(std::max(seconds_left(run, tokens, ms, rate), 0.0));
   }
   return text;
 }

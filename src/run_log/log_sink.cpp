@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/log.h"
+#include "base/elapsed.h"
 #include "config/derived.h"
 
 namespace tg {
@@ -47,12 +47,6 @@ std::string format_text(const ArtifactWritten& event) {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kMinute_ms = 60'000;
-
-// Formats hours, minutes and seconds: 1:02:03.
-std::string clock_text(double ms) {
-  const auto seconds = static_cast<long>(ms / 1000);
-  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-}
 
 }  // namespace
 
@@ -100,7 +94,7 @@ void LogSink::time_left_line(const StepEnded& event) {
   const double left = left_ms(event, step_ms);
   if (left < kMinute_ms) return;
   log_info("training_left:{} at {:.0f} ms a step, for at most {} steps (ITERATIONS={})",
-           clock_text(left), step_ms, settings_.run.iterations - event.step,
+           clock_text(left / 1000), step_ms, settings_.run.iterations - event.step,
            settings_.run.iterations);
 }
 
@@ -121,7 +115,7 @@ std::string LogSink::progress_text(const StepEnded& event) const {
   const double rate = static_cast<double>(event.tokens) / event.elapsed_ms * 1000;
   std::string line =
       fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", step, run.iterations,
-                  event.loss, rate, clock_text(left_ms(event, step_ms)));
+                  event.loss, rate, clock_text(left_ms(event, step_ms) / 1000));
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
   if (peak_flops_ > 0) {
     const double flops = rate * event.flops_per_token;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "config/settings.h"
 #include "run_log/events.h"
 
