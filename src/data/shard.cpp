@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/sampled_digest.h"
 #include "data/token_ids.h"
+#include "files/folder.h"
 
 namespace tg {
 namespace {
@@ -25,27 +26,25 @@ constexpr const char* get_shards =
 
 std::vector<std::string> list_files(const std::string& dir, std::string_view prefix,
                                     std::string_view split, const std::string& pattern) {
-  DIR* listing = ::opendir(dir.empty() ? "." : dir.c_str());
-  REQUIRE(listing != nullptr, ExitCode::missing_input, "No files found for pattern: {} ({}); {}",
-          pattern, std::strerror(errno), get_shards);
+  std::error_code error;
+  const auto all = names_in(dir.empty() ? "." : dir, error);
+  REQUIRE(!error, ExitCode::missing_input, "No files found for pattern: {} ({}); {}", pattern,
+          error.message(), get_shards);
   std::vector<std::string> names;
   std::string other;  // the first prefix of shards with another prefix
-  while (const dirent* entry = ::readdir(listing)) {
-    const std::string name = entry->d_name;
+  for (const auto& name : all) {
     if (is_shard_name(name, prefix, split)) {
       names.push_back(name);
     } else if (const auto found = prefix_of_shard(name, split)) {
       other = other.empty() ? *found : std::min(other, *found);
     }
   }
-  ::closedir(listing);
   REQUIRE(!names.empty() || other.empty(), ExitCode::missing_input,
           "No files found for pattern: {}; the folder's shards are {}_{}_*.bin: set "
           "SHARD_PREFIX={}",
           pattern, other, split, other);
   REQUIRE(!names.empty(), ExitCode::missing_input, "No files found for pattern: {}; {}", pattern,
           get_shards);
-  std::sort(names.begin(), names.end());
   return names;
 }
 

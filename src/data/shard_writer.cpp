@@ -22,16 +22,14 @@ constexpr std::size_t kBufferBytes = 1 << 19;
 
 std::vector<std::string> find_shards(const std::string& dir, const std::string& prefix) {
   std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code ignored;
+  for (const auto& name : names_in(dir, ignored)) {
     const auto belongs_to = [&](std::string_view split) {
       return is_shard_name(name, prefix, split);
     };
     if (belongs_to("train") || belongs_to("val") || belongs_to(kSidecarSplit))
-      found.push_back(entry.path());
+      found.push_back(std::filesystem::path(dir) / name);
   }
-  std::sort(found.begin(), found.end());
   return found;
 }
 

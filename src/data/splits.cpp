@@ -14,6 +14,7 @@
 #include "data/shard.h"
 #include "data/synthetic_tokens.h"
 #include "data/text_tokens.h"
+#include "files/folder.h"
 #include "text/raw_documents.h"
 #include "text/text_files.h"
 
@@ -30,14 +31,11 @@ bool is_folder(const fs::path& path) {
 }
 
 bool has_shards(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
-    // Counts shards with another prefix too: ShardSet reports the mismatch.
-    if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return true;
-  }
-  return false;
+  std::error_code ignored;
+  // Counts shards with another prefix too: ShardSet reports the mismatch.
+  return std::ranges::any_of(names_in(folder, ignored), [](const std::string& name) {
+    return prefix_of_shard(name, "train") || prefix_of_shard(name, "val");
+  });
 }
 
 // Rejects a file that is not named like a text file.

@@ -85,16 +85,11 @@ FileDigest AtomicFile::commit() {
 
 void remove_abandoned_files(const std::string& folder,
                             const std::function<bool(std::string_view name)>& is_own) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  std::vector<std::string> abandoned;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const auto name = entry->path().filename().string();
+  std::error_code ignored;
+  for (const auto& name : names_in(folder, ignored)) {
     const auto file = file_of(name);
-    if (!file.empty() && is_own(file)) abandoned.push_back(entry->path().string());
+    if (!file.empty() && is_own(file)) remove_abandoned(folder + "/" + name);
   }
-  for (const auto& path : abandoned) remove_abandoned(path);
 }
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +20,15 @@ void create_folders(const std::string& path, std::string_view advice) {
   std::filesystem::create_directories(path, error);
   REQUIRE(!error, creation_error(error.value()), "{}: cannot be created ({}){}", path,
           error.message(), advice);
+}
+
+std::vector<std::string> names_in(const std::string& folder, std::error_code& error) {
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  return names;
 }
 
 std::string temporary_folder(std::string_view advice) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "base/error.h"
 
@@ -13,6 +15,9 @@ ExitCode creation_error(int error);
 // Creates the folder and its parents (mkdir -p). `advice` ends the error message. Throws the code
 // of creation_error().
 void create_folders(const std::string& path, std::string_view advice = "");
+
+// Returns the names in the folder, sorted; those before an error, such as a missing folder.
+std::vector<std::string> names_in(const std::string& folder, std::error_code& error);
 
 // Returns the folder for temporary files: TMPDIR, else /tmp. `advice` ends the error message.
 // Throws Error(cannot_create) if it is no folder.

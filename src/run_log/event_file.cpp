@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "files/byte_source.h"
 #include "files/crc32.h"
+#include "files/folder.h"
 #include "files/little_endian.h"
 
 namespace tg {
@@ -79,13 +80,9 @@ std::string host_name() {
 
 // Returns the names of the folder's event files in the order in which they were written.
 std::vector<std::string> event_files(const std::string& folder) {
-  std::vector<std::string> names;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with(kPrefix)) names.push_back(name);
-  }
-  std::ranges::sort(names);
+  auto names = names_in(folder, ignored);
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPrefix); });
   return names;
 }
 

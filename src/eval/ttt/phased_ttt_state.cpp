@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "config/entry.h"
+#include "files/folder.h"
 #include "files/xxh3.h"
 #include "weights/weights_file.h"
 
@@ -91,11 +92,9 @@ bool TttStateFiles::has(std::size_t phases) const {
 
 std::set<std::int64_t> TttStateFiles::phases() const {
   std::set<std::int64_t> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder_of(prefix_), error);
-       !error && entry != fs::directory_iterator(); entry.increment(error))
-    if (const auto phases = phases_of(entry->path().filename().string(), prefix_))
-      found.insert(*phases);
+  std::error_code ignored;
+  for (const auto& name : names_in(folder_of(prefix_), ignored))
+    if (const auto phases = phases_of(name, prefix_)) found.insert(*phases);
   return found;
 }
 
