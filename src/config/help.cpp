@@ -57,7 +57,7 @@ std::string text_of(const Entry& entry, bool is_setting) {
 
 // Index of the recipe whose page it is among RECIPE's choices; −1: another page.
 std::ptrdiff_t recipe_of_page(std::string_view page) {
-  constexpr auto recipes = choices_of(RecipeChoice());
+  constexpr auto recipes = Choices::of(RecipeChoice());
   const auto found = std::ranges::find(recipes, page);
   return found == recipes.end() ? -1 : found - recipes.begin();
 }

@@ -45,89 +45,47 @@ template <class E>
 concept ChoiceEnum = std::is_enum_v<E>;
 
 // The words of each list, in the order of its enumerators.
-constexpr auto choices_of(LoaderOrder) {
-  return std::to_array<std::string_view>({"stream", "strided", "documents", "aligned"});
-}
-constexpr auto choices_of(ByteCountSource) {
-  return std::to_array<std::string_view>({"auto", "sidecar", "tokenizer"});
-}
-constexpr auto choices_of(DocumentAttentionChoice) {
-  return std::to_array<std::string_view>({"auto", "0", "1"});
-}
-constexpr auto choices_of(ValueResidual) {
-  return std::to_array<std::string_view>({"0", "1", "blend"});
-}
-constexpr auto choices_of(ResidMix) {
-  return std::to_array<std::string_view>({"vector", "scalar"});
-}
-constexpr auto choices_of(RopeYarn) {
-  return std::to_array<std::string_view>({"auto", "0", "1"});
-}
-constexpr auto choices_of(RecipeChoice) {
-  return std::to_array<std::string_view>(
-      {"auto", "record", "speedrun", "last_record", "speedrun_43", "speedrun_89", "speedrun_91"});
-}
-constexpr auto choices_of(ParallelFinalLane) {
-  return std::to_array<std::string_view>({"mean", "attn", "mlp"});
-}
-constexpr auto choices_of(SmearKind) {
-  return std::to_array<std::string_view>({"off", "channels", "gated"});
-}
-constexpr auto choices_of(HeadGateKind) {
-  return std::to_array<std::string_view>({"off", "full", "biased", "sparse", "output"});
-}
-constexpr auto choices_of(GateSource) {
-  return std::to_array<std::string_view>({"proj", "q"});
-}
-constexpr auto choices_of(MuonCoefficients) {
-  return std::to_array<std::string_view>({"quintic", "polar_express"});
-}
-constexpr auto choices_of(DeviceChoice) {
-  return std::to_array<std::string_view>({"auto", "cuda", "cpu"});
-}
-constexpr auto choices_of(ComputeDtype) {
-  return std::to_array<std::string_view>({"auto", "bf16", "fp16", "tf32", "fp32"});
-}
-constexpr auto choices_of(AttentionChoice) {
-  return std::to_array<std::string_view>({"auto", "cudnn", "flash", "math"});
-}
-constexpr auto choices_of(ProfileMode) {
-  return std::to_array<std::string_view>({"0", "1", "nvtx"});
-}
-constexpr auto choices_of(ActivationRecompute) {
-  return std::to_array<std::string_view>({"0", "light", "block"});
-}
-constexpr auto choices_of(OnNonfinite) {
-  return std::to_array<std::string_view>({"stop", "skip"});
-}
-constexpr auto choices_of(Artifact) {
-  return std::to_array<std::string_view>({"int6", "int8_zlib", "gptq", "none"});
-}
-constexpr auto choices_of(Compressor) {
-  return std::to_array<std::string_view>({"lzma", "brotli", "pergroup"});
-}
-constexpr auto choices_of(TttOptimizer) {
-  return std::to_array<std::string_view>({"adam", "sgd"});
-}
-constexpr auto choices_of(TimingBreakdown) {
-  return std::to_array<std::string_view>({"0", "1", "events"});
-}
-constexpr auto choices_of(CountDevice) {
-  return std::to_array<std::string_view>({"cpu", "cuda"});
-}
-constexpr auto choices_of(PadVocab) {
-  return std::to_array<std::string_view>({"auto", "0"});
-}
-constexpr auto choices_of(HopperChoice) {
-  return std::to_array<std::string_view>({"auto", "0", "1"});
-}
-constexpr auto choices_of(WeightsChoice) {
-  return std::to_array<std::string_view>({"auto", "raw", "ema"});
-}
+struct Choices {
+  static constexpr auto words(auto... all) { return std::array{std::string_view(all)...}; }
+
+  static constexpr auto of(LoaderOrder) {
+    return words("stream", "strided", "documents", "aligned");
+  }
+  static constexpr auto of(ByteCountSource) { return words("auto", "sidecar", "tokenizer"); }
+  static constexpr auto of(DocumentAttentionChoice) { return words("auto", "0", "1"); }
+  static constexpr auto of(ValueResidual) { return words("0", "1", "blend"); }
+  static constexpr auto of(ResidMix) { return words("vector", "scalar"); }
+  static constexpr auto of(RopeYarn) { return words("auto", "0", "1"); }
+  static constexpr auto of(RecipeChoice) {
+    return words("auto", "record", "speedrun", "last_record", "speedrun_43", "speedrun_89",
+                 "speedrun_91");
+  }
+  static constexpr auto of(ParallelFinalLane) { return words("mean", "attn", "mlp"); }
+  static constexpr auto of(SmearKind) { return words("off", "channels", "gated"); }
+  static constexpr auto of(HeadGateKind) {
+    return words("off", "full", "biased", "sparse", "output");
+  }
+  static constexpr auto of(GateSource) { return words("proj", "q"); }
+  static constexpr auto of(MuonCoefficients) { return words("quintic", "polar_express"); }
+  static constexpr auto of(DeviceChoice) { return words("auto", "cuda", "cpu"); }
+  static constexpr auto of(ComputeDtype) { return words("auto", "bf16", "fp16", "tf32", "fp32"); }
+  static constexpr auto of(AttentionChoice) { return words("auto", "cudnn", "flash", "math"); }
+  static constexpr auto of(ProfileMode) { return words("0", "1", "nvtx"); }
+  static constexpr auto of(ActivationRecompute) { return words("0", "light", "block"); }
+  static constexpr auto of(OnNonfinite) { return words("stop", "skip"); }
+  static constexpr auto of(Artifact) { return words("int6", "int8_zlib", "gptq", "none"); }
+  static constexpr auto of(Compressor) { return words("lzma", "brotli", "pergroup"); }
+  static constexpr auto of(TttOptimizer) { return words("adam", "sgd"); }
+  static constexpr auto of(TimingBreakdown) { return words("0", "1", "events"); }
+  static constexpr auto of(CountDevice) { return words("cpu", "cuda"); }
+  static constexpr auto of(PadVocab) { return words("auto", "0"); }
+  static constexpr auto of(HopperChoice) { return words("auto", "0", "1"); }
+  static constexpr auto of(WeightsChoice) { return words("auto", "raw", "ema"); }
+};
 
 template <ChoiceEnum E>
 constexpr std::string_view choice_name(E value) {
-  return choices_of(value)[static_cast<std::size_t>(value)];
+  return Choices::of(value)[static_cast<std::size_t>(value)];
 }
 
 }  // namespace tg

@@ -60,7 +60,7 @@ bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <ChoiceEnum E>
 bool read_value(std::string_view text, E& value) {
-  constexpr auto names = choices_of(E{});
+  constexpr auto names = Choices::of(E{});
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (trimmed(text) == names[i]) {
       value = static_cast<E>(i);
@@ -78,7 +78,7 @@ std::vector<std::string_view> words_of_type() {
   if constexpr (std::is_same_v<T, bool>) {
     return {"0", "1", "true", "false"};
   } else if constexpr (std::is_enum_v<T>) {
-    constexpr auto words = choices_of(T{});
+    constexpr auto words = Choices::of(T{});
     return {words.begin(), words.end()};
   } else {
     return {};
