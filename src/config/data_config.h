@@ -83,7 +83,7 @@ struct DataConfig {
          "auto: 1 with LOADER_ORDER=documents and aligned, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
          role::fixed_if(mode::limits_segments)
-             .ineffective_if(mode::limits_no_segments,
+             .ineffective_if(mode::negated<mode::limits_segments>,
                              "has no effect without DOCUMENT_ATTENTION=1 or LOADER_ORDER=aligned"),
          "longest segment that DOCUMENT_ATTENTION leaves of a document, and longest piece of one "
          "in a row of LOADER_ORDER=aligned, in tokens; changes as TRAIN_BATCH_TOKENS does; auto: "

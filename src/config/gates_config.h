@@ -14,7 +14,7 @@ namespace role {
 inline constexpr Role of_speedrun_2026 =
     fixed_if(mode::is_speedrun_of_2026)
         .of_recipe(RecipeChoice::speedrun_89)
-        .ineffective_if(mode::is_not_speedrun_of_2026,
+        .ineffective_if(mode::negated<mode::is_speedrun_of_2026>,
                         "has no effect without RECIPE=speedrun_89 or speedrun_91");
 }  // namespace role
 

@@ -25,16 +25,8 @@ bool segments_attention(const Settings& s) {
          (chosen == DocumentAttentionChoice::automatic && batches_are_rows(s));
 }
 
-bool segments_no_attention(const Settings& s) {
-  return !segments_attention(s);
-}
-
 bool limits_segments(const Settings& s) {
   return segments_attention(s) || s.data.loader_order == LoaderOrder::aligned;
-}
-
-bool limits_no_segments(const Settings& s) {
-  return !limits_segments(s);
 }
 
 bool caseops_without_tokenizer(const Settings& s) {
@@ -43,10 +35,6 @@ bool caseops_without_tokenizer(const Settings& s) {
 
 bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
-}
-
-bool stretches_rope(const Settings& s) {
-  return !keeps_rope_base(s);
 }
 
 bool keeps_rope_base(const Settings& s) {
@@ -77,10 +65,6 @@ bool has_own_layers(const Settings& s) {
   return s.model.recipe == RecipeChoice::speedrun_43 || is_speedrun_of_2026(s);
 }
 
-bool has_common_layers(const Settings& s) {
-  return !has_own_layers(s);
-}
-
 bool has_recurrence(const Settings& s) {
   return s.model.recurrence.num_loops > 0;
 }
@@ -105,16 +89,8 @@ bool has_prefix_targets(const Settings& s) {
   return s.model.objective.prefix_weight != RampSchedule(Ramps{{0, 0}});
 }
 
-bool has_no_prefix_targets(const Settings& s) {
-  return !has_prefix_targets(s);
-}
-
 bool ties_embeddings(const Settings& s) {
   return s.model.tie_embeddings;
-}
-
-bool unties_embeddings(const Settings& s) {
-  return !s.model.tie_embeddings;
 }
 
 bool draws_tied_embeddings(const Settings& s) {
@@ -126,12 +102,8 @@ bool is_speedrun_of_2026(const Settings& s) {
   return recipe == RecipeChoice::speedrun_89 || recipe == RecipeChoice::speedrun_91;
 }
 
-bool is_not_speedrun_of_2026(const Settings& s) {
-  return !is_speedrun_of_2026(s);
-}
-
 bool steps_heads(const Settings& s) {
-  return unties_embeddings(s) || (has_mtp_heads(s) && !s.runtime.record_quirks);
+  return !ties_embeddings(s) || (has_mtp_heads(s) && !s.runtime.record_quirks);
 }
 
 bool changes_momentum(const Settings& s) {
@@ -140,10 +112,6 @@ bool changes_momentum(const Settings& s) {
 
 bool keeps_second_moments(const Settings& s) {
   return s.optim.normuon;
-}
-
-bool keeps_no_second_moments(const Settings& s) {
-  return !s.optim.normuon;
 }
 
 bool has_schedule_length(const Settings& s) {
@@ -158,10 +126,6 @@ bool warms_down_by_fraction(const Settings& s) {
   return !s.run.warmdown_frac.automatic;
 }
 
-bool warms_down_by_steps(const Settings& s) {
-  return s.run.warmdown_frac.automatic;
-}
-
 bool has_no_cap(const Settings& s) {
   return s.run.max_wallclock_seconds == 0;
 }
@@ -174,10 +138,6 @@ bool bigram_stays_zero(const Settings& s) {
 
 bool averages_by_lawa(const Settings& s) {
   return s.averaging.lawa_enabled;
-}
-
-bool averages_without_lawa(const Settings& s) {
-  return !s.averaging.lawa_enabled;
 }
 
 bool updates_ema(const Settings& s) {

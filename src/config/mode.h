@@ -8,19 +8,22 @@ struct Settings;
 
 namespace mode {
 
+// The opposite of a condition.
+template <bool (*condition)(const Settings&)>
+bool negated(const Settings& settings) {
+  return !condition(settings);
+}
+
 // The data.
 bool reads_documents(const Settings& settings);     // BOS_ID matters
 bool reads_no_bos_id(const Settings& settings);     // nor does phased test-time training
 bool batches_are_rows(const Settings& settings);    // LOADER_ORDER=documents, aligned
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
-bool segments_no_attention(const Settings& settings);
-bool limits_segments(const Settings& settings);  // SEGMENT_LIMIT has an effect
-bool limits_no_segments(const Settings& settings);
+bool limits_segments(const Settings& settings);     // SEGMENT_LIMIT has an effect
 bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
-bool stretches_rope(const Settings& settings);   // ROPE_YARN=auto or 1
 bool keeps_rope_base(const Settings& settings);  // ROPE_YARN=0
 bool has_gated_smear(const Settings& settings);  // SMEAR=gated
 bool has_sparse_gate(const Settings& settings);  // HEAD_GATE=sparse
@@ -28,27 +31,21 @@ bool has_full_gate(const Settings& settings);    // HEAD_GATE=full
 bool has_output_gate(const Settings& settings);  // HEAD_GATE=output
 bool has_gate_window(const Settings& settings);
 bool has_own_layers(const Settings& settings);  // RECIPE=speedrun_43, speedrun_89, speedrun_91
-bool has_common_layers(const Settings& settings);
 bool has_recurrence(const Settings& settings);
 bool has_lanes(const Settings& settings);
 bool has_no_skips(const Settings& settings);
 bool has_value_embedding(const Settings& settings);
 bool has_mtp_heads(const Settings& settings);
 bool has_prefix_targets(const Settings& settings);  // PREFIX_WEIGHT
-bool has_no_prefix_targets(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
-bool unties_embeddings(const Settings& settings);
 bool draws_tied_embeddings(const Settings& settings);  // also with UNTIE_EMBEDDINGS_AT
 bool is_speedrun_of_2026(const Settings& settings);    // RECIPE=speedrun_89, speedrun_91
-bool is_not_speedrun_of_2026(const Settings& settings);
-bool steps_heads(const Settings& settings);           // HEAD_LR has an effect
-bool changes_momentum(const Settings& settings);      // in a warm-up or a cool-down
-bool keeps_second_moments(const Settings& settings);  // NORMUON
-bool keeps_no_second_moments(const Settings& settings);
-bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS without LR_TRACE
+bool steps_heads(const Settings& settings);            // HEAD_LR has an effect
+bool changes_momentum(const Settings& settings);       // in a warm-up or a cool-down
+bool keeps_second_moments(const Settings& settings);   // NORMUON
+bool has_schedule_length(const Settings& settings);    // SCHEDULE_ITERATIONS without LR_TRACE
 bool follows_lr_trace(const Settings& settings);
 bool warms_down_by_fraction(const Settings& settings);  // WARMDOWN_FRAC
-bool warms_down_by_steps(const Settings& settings);     // WARMDOWN_ITERS
 bool has_no_cap(const Settings& settings);              // MAX_WALLCLOCK_SECONDS=0
 // BIGRAM_DIM's table and projection both begin at zero, so that no gradient ever reaches them.
 bool bigram_stays_zero(const Settings& settings);
@@ -56,7 +53,6 @@ bool bigram_stays_zero(const Settings& settings);
 // Averaging and quantisation. LAWA takes precedence over EMA, which it falls back to until it has
 // two copies; both take precedence over SWA.
 bool averages_by_lawa(const Settings& settings);
-bool averages_without_lawa(const Settings& settings);
 bool updates_ema(const Settings& settings);
 bool may_apply_swa(const Settings& settings);
 bool applies_swa(const Settings& settings);

@@ -79,7 +79,7 @@ struct ModelConfig {
          "whether the base grows for long rows: auto, from 1024 tokens on; 1, from TRAIN_SEQ_LEN "
          "on, by the longest row; 0: never");
     line("rope_longest", s.rope_longest, within(0, most_tokens),
-         role::fixed_if(mode::stretches_rope)
+         role::fixed_if(mode::negated<mode::keeps_rope_base>)
              .ineffective_if(mode::keeps_rope_base, "has no effect with ROPE_YARN=0"),
          "shorter rows have the RoPE base of rows of so many tokens; 0: each pass has the base of "
          "its own rows; auto: the context of training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a "

@@ -37,7 +37,8 @@ struct ObjectiveConfig {
         "prefix_table", s.prefix_table, anything,
         role::free.path()
             .of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::has_no_prefix_targets, "has no effect without PREFIX_WEIGHT"),
+            .ineffective_if(mode::negated<mode::has_prefix_targets>,
+                            "has no effect without PREFIX_WEIGHT"),
         "JSON list with that token's id for each token, -1: none; empty: made of the vocabulary of "
         "TOKENIZER_PATH");
   }

@@ -40,9 +40,8 @@ struct OptimConfig {
   double grad_clip_norm = 0.3;
   std::string lr_trace;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("embed_lr", s.embed_lr, at_least(0), role::fixed_if(mode::unties_embeddings),
+  static void visit(auto& s, const auto& line) {
+    line("embed_lr", s.embed_lr, at_least(0), role::fixed_if(mode::negated<mode::ties_embeddings>),
          "learning rate of the embeddings, head untied");
     line("head_lr", s.head_lr, at_least(0), role::fixed_if(mode::steps_heads),
          "learning rate of an untied head and of the heads of multi-token prediction");
@@ -79,7 +78,8 @@ struct OptimConfig {
     line("muon_beta2", s.muon_beta2, fraction,
          role::fixed_if(mode::keeps_second_moments)
              .of_recipe(RecipeChoice::speedrun_43)
-             .ineffective_if(mode::keeps_no_second_moments, "has no effect without NORMUON=1"),
+             .ineffective_if(mode::negated<mode::keeps_second_moments>,
+                             "has no effect without NORMUON=1"),
          "decay of NORMUON's second moments");
     line("muon_wd", s.muon_wd, at_least(0), role::fixed,
          "weight decay of the blocks' matrices (Muon)");
@@ -98,7 +98,7 @@ struct OptimConfig {
     line(
         "untie_embeddings_at", s.untie_embeddings_at, at_least(0),
         role::fixed.of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::has_common_layers,
+            .ineffective_if(mode::negated<mode::has_own_layers>,
                             "has no effect without RECIPE=speedrun_43, speedrun_89 or speedrun_91"),
         "last step, from 0 on, that updates embedding and head as one table, at HEAD_LR; 0: two "
         "tables from the start");
@@ -132,9 +132,9 @@ struct AveragingConfig {
   std::vector<std::string> control_tensor_name_patterns = default_control_patterns();
   std::vector<std::string> int8_keep_float_fp32_name_patterns = default_control_patterns();
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("ema_enabled", s.ema_enabled, anything, role::fixed_if(mode::averages_without_lawa),
+  static void visit(auto& s, const auto& line) {
+    line("ema_enabled", s.ema_enabled, anything,
+         role::fixed_if(mode::negated<mode::averages_by_lawa>),
          "exponential moving average of the weights (EMA)");
     line("ema_decay", s.ema_decay, fraction, role::fixed_if(mode::updates_ema),
          "decay of EMA: weight of the old average at each step");

@@ -62,17 +62,20 @@ struct RunConfig {
          "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS decides");
     line("warmdown_whole_steps", s.warmdown_whole_steps, anything,
          role::free.of_recipe(RecipeChoice::speedrun_89)
-             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+             .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
+                             "has no effect without WARMDOWN_FRAC"),
          "the warm-down of WARMDOWN_FRAC begins with a whole step, rounded down, and LR_FLOOR is "
          "reached at the schedule's end");
     line("min_lr", s.min_lr, within(0, 1),
          role::free.of_recipe(RecipeChoice::last_record)
-             .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+             .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
+                             "has no effect without WARMDOWN_FRAC"),
          "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
     line(
         "lr_floor", s.lr_floor, within(0, 1),
         role::free.of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+            .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
+                            "has no effect without WARMDOWN_FRAC"),
         "factor to which the warm-down of WARMDOWN_FRAC takes the learning rates linearly, instead "
         "of MIN_LR");
     line("lr_scale", s.lr_scale, at_least(0), role::free,

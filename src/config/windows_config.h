@@ -22,7 +22,7 @@ struct WindowsConfig {
     const auto fixed =
         role::fixed_if(mode::has_own_layers)
             .of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::has_common_layers,
+            .ineffective_if(mode::negated<mode::has_own_layers>,
                             "has no effect without RECIPE=speedrun_43, speedrun_89 or speedrun_91");
     const auto blocks = within(1, most_tokens_in_row);
     line("window_block", s.window_block, within(1, most_tokens_in_row), fixed,

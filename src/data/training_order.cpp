@@ -95,7 +95,7 @@ std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const 
 }
 
 std::optional<SegmentRule> training_segments(const Settings& settings) {
-  if (mode::segments_no_attention(settings)) return {};
+  if (!mode::segments_attention(settings)) return {};
   assert(!settings.data.bos_id.automatic);
   return SegmentRule{.bos_id = settings.data.bos_id.count, .limit = segment_limit(settings)};
 }
