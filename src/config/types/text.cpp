@@ -36,7 +36,7 @@ std::vector<std::string_view> split_commas(std::string_view text) {
 }
 
 // Whole numbers without a fraction: 1 rather than 1.0.
-std::string bound_text(double value) {
+std::string item_text(double value) {
   const bool whole = std::abs(value) < 1e15 && value == std::floor(value);
   return whole ? value_text(static_cast<std::int64_t>(value)) : py_repr(value);
 }
@@ -44,65 +44,26 @@ std::string bound_text(double value) {
 std::string item_text(std::int64_t value) {
   return value_text(value);
 }
-std::string item_text(double value) {
-  return bound_text(value);
-}
 std::string item_text(const Ramps& ramps) {
   std::vector<std::string> texts;
   for (const auto& [from, to] : ramps)
-    texts.push_back(from == to ? bound_text(from) : bound_text(from) + ":" + bound_text(to));
+    texts.push_back(from == to ? item_text(from) : item_text(from) + ":" + item_text(to));
   return fmt::format("{}", fmt::join(texts, "/"));
 }
 
-bool read_item(std::string_view text, std::int64_t& value) {
-  return read_value(text, value);
-}
-bool read_item(std::string_view text, double& value) {
-  return read_value(text, value);
-}
-bool read_item(std::string_view text, Ramps& ramps) {
+bool read_value(std::string_view text, Ramps& ramps) {
   for (;;) {
     const auto slash = text.find('/');
     const auto item = text.substr(0, slash);
     const auto colon = item.find(':');
     auto& ramp = ramps.emplace_back();
-    if (!read_value(item.substr(0, colon), ramp.from)) return false;
+    if (!tg::read_value(item.substr(0, colon), ramp.from)) return false;
     ramp.to = ramp.from;
-    if (colon != std::string_view::npos && !read_value(item.substr(colon + 1), ramp.to))
+    if (colon != std::string_view::npos && !tg::read_value(item.substr(colon + 1), ramp.to))
       return false;
     if (slash == std::string_view::npos) return true;
     text.remove_prefix(slash + 1);
   }
-}
-
-template <class T>
-std::string schedule_text(const Schedule<T>& value) {
-  std::string text = item_text(value.first());
-  for (auto stage = value.stages().begin() + 1; stage != value.stages().end(); ++stage)
-    text += fmt::format(",{}@{}", item_text(stage->value), bound_text(stage->from));
-  return text;
-}
-
-template <class T>
-bool read_schedule(std::string_view text, Schedule<T>& value) {
-  std::vector<typename Schedule<T>::Stage> stages;
-  double last_share = 0, last_step = 0;
-  for (const auto part : split_commas(text)) {
-    auto& stage = stages.emplace_back();
-    const auto at = part.find('@');
-    const bool first = stages.size() == 1;
-    if ((at == std::string_view::npos) != first) return false;
-    if (!read_item(part.substr(0, at), stage.value)) return false;
-    if (first) continue;
-    if (!read_value(part.substr(at + 1), stage.from)) return false;
-    auto& last = stage.is_share() ? last_share : last_step;
-    const bool whole = stage.is_share() || stage.from == std::floor(stage.from);
-    if (!whole || stage.from <= last) return false;
-    last = stage.from;
-  }
-  if (stages.empty()) return false;
-  value = Schedule<T>(std::move(stages));
-  return true;
 }
 
 }  // namespace
@@ -149,15 +110,6 @@ std::string value_text(const NumberOrAuto& value) {
 }
 std::string value_text(const CountScheduleOrAuto& value) {
   return value.automatic ? "auto" : value_text(value.schedule);
-}
-std::string value_text(const CountSchedule& value) {
-  return schedule_text(value);
-}
-std::string value_text(const NumberSchedule& value) {
-  return schedule_text(value);
-}
-std::string value_text(const RampSchedule& value) {
-  return schedule_text(value);
 }
 std::string value_text(const Fp8Parts& value) {
   if (!value.any() || value.all()) return value_text(value.any());
@@ -245,16 +197,6 @@ bool read_value(std::string_view text, Fp8Parts& value) {
   return true;
 }
 
-bool read_value(std::string_view text, CountSchedule& value) {
-  return read_schedule(text, value);
-}
-bool read_value(std::string_view text, NumberSchedule& value) {
-  return read_schedule(text, value);
-}
-bool read_value(std::string_view text, RampSchedule& value) {
-  return read_schedule(text, value);
-}
-
 bool read_value(std::string_view text, std::vector<std::int64_t>& values) {
   std::vector<std::int64_t> read;
   for (const auto part : split_commas(text)) {
@@ -270,11 +212,48 @@ bool read_value(std::string_view text, std::vector<std::string>& values) {
   return true;
 }
 
+template <class T>
+std::string value_text(const Schedule<T>& value) {
+  std::string text = item_text(value.first());
+  for (auto stage = value.stages().begin() + 1; stage != value.stages().end(); ++stage)
+    text += fmt::format(",{}@{}", item_text(stage->value), item_text(stage->from));
+  return text;
+}
+
+template <class T>
+bool read_value(std::string_view text, Schedule<T>& value) {
+  std::vector<typename Schedule<T>::Stage> stages;
+  double last_share = 0, last_step = 0;
+  for (const auto part : split_commas(text)) {
+    auto& stage = stages.emplace_back();
+    const auto at = part.find('@');
+    const bool first = stages.size() == 1;
+    if ((at == std::string_view::npos) != first) return false;
+    if (!read_value(part.substr(0, at), stage.value)) return false;
+    if (first) continue;
+    if (!read_value(part.substr(at + 1), stage.from)) return false;
+    auto& last = stage.is_share() ? last_share : last_step;
+    const bool whole = stage.is_share() || stage.from == std::floor(stage.from);
+    if (!whole || stage.from <= last) return false;
+    last = stage.from;
+  }
+  if (stages.empty()) return false;
+  value = Schedule<T>(std::move(stages));
+  return true;
+}
+
+template std::string value_text(const CountSchedule& value);
+template std::string value_text(const NumberSchedule& value);
+template std::string value_text(const RampSchedule& value);
+template bool read_value(std::string_view text, CountSchedule& value);
+template bool read_value(std::string_view text, NumberSchedule& value);
+template bool read_value(std::string_view text, RampSchedule& value);
+
 std::string limit_text(const Limit& limit) {
   const bool has_low = std::isfinite(limit.low);
   const bool has_high = std::isfinite(limit.high);
-  const std::string low = has_low ? bound_text(limit.low) : "";
-  const std::string high = has_high ? bound_text(limit.high) : "";
+  const std::string low = has_low ? item_text(limit.low) : "";
+  const std::string high = has_high ? item_text(limit.high) : "";
   if (has_low && has_high) {
     return fmt::format(" in {}{}, {}{}", limit.low_open ? '(' : '[', low, high,
                        limit.high_open ? ')' : ']');

@@ -32,12 +32,11 @@ std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
 std::string value_text(const NumberOrAuto& value);
 std::string value_text(const CountScheduleOrAuto& value);
-std::string value_text(const CountSchedule& value);
-std::string value_text(const NumberSchedule& value);
-std::string value_text(const RampSchedule& value);
 std::string value_text(const Fp8Parts& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
+template <class T>
+std::string value_text(const Schedule<T>& value);
 template <ChoiceEnum E>
 std::string value_text(E value) {
   return std::string(choice_name(value));
@@ -52,12 +51,11 @@ bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
 bool read_value(std::string_view text, NumberOrAuto& value);
 bool read_value(std::string_view text, CountScheduleOrAuto& value);
-bool read_value(std::string_view text, CountSchedule& value);
-bool read_value(std::string_view text, NumberSchedule& value);
-bool read_value(std::string_view text, RampSchedule& value);
 bool read_value(std::string_view text, Fp8Parts& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
+template <class T>
+bool read_value(std::string_view text, Schedule<T>& value);
 template <ChoiceEnum E>
 bool read_value(std::string_view text, E& value) {
   constexpr auto names = Choices::of(E{});
