@@ -135,9 +135,7 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
   for (std::size_t i = rank; i < documents.size() && tokens.has_bytes(); i += world)
     sums.add_bytes(
         tokens.target_bytes(documents[i].start, 1, documents[i].predictions(), 1).sum(at::kLong));
-  sums.add_other_ranks(communicator);
-  const PeerWatch::Scope waiting(communicator.watch());
-  return sums.score();
+  return sums.score_of_all_ranks(communicator);
 }
 
 }  // namespace tg

@@ -24,8 +24,10 @@ ScoreSums ScoreSums::on_host() const {
   return copy;
 }
 
-double ScoreSums::tokens() const {
-  return sums_.cpu().const_data_ptr<double>()[1];
+Score ScoreSums::score_of_all_ranks(Communicator& communicator) {
+  communicator.sum(sums_).wait();
+  const PeerWatch::Scope waiting(communicator.watch());
+  return score();
 }
 
 Score ScoreSums::score() const {

@@ -29,13 +29,14 @@ class ScoreSums {
   void add_bytes(const at::Tensor& count) { sums_[2] += count; }
   // [3] fp64, for saving and restoring.
   const at::Tensor& values() const { return sums_; }
-  void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
 
   // A copy in host memory; waits for the current stream.
   ScoreSums on_host() const;
   double tokens() const;
   // Waits for the device. Without bytes there is no bpb.
   Score score() const;
+  // Adds the sums of the other ranks first. Collective: all ranks return the same score.
+  Score score_of_all_ranks(Communicator& communicator);
 
  private:
   at::Tensor sums_;

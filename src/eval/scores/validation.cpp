@@ -154,11 +154,8 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
       on_progress({number, batches, sums.score().loss, sums.tokens()});
     }
   }
-  sums.add_other_ranks(communicator_);
-  if (batch_loss_.masks()) unmasked.add_other_ranks(communicator_);
-  const PeerWatch::Scope waiting(communicator_.watch());
-  auto score = sums.score();
-  if (batch_loss_.masks()) score.unmasked_loss = unmasked.score().loss;
+  auto score = sums.score_of_all_ranks(communicator_);
+  if (batch_loss_.masks()) score.unmasked_loss = unmasked.score_of_all_ranks(communicator_).loss;
   return score;
 }
 

@@ -132,9 +132,7 @@ Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const WindowOp
   scorer.save_token_losses(nll);
   const EtaLine eta("sliding window");
   scorer.score(own, sums, std::cref(eta));
-  sums.add_other_ranks(communicator);
-  const PeerWatch::Scope waiting(communicator.watch());
-  return sums.score();
+  return sums.score_of_all_ranks(communicator);
 }
 
 }  // namespace tg

@@ -86,9 +86,7 @@ Score PhasedTtt::run() {
   score_batches(std::ssize(batches_), eta);
   auto all = sums();
   slots_.clear();
-  all.add_other_ranks(communicator_);
-  const PeerWatch::Scope waiting(communicator_.watch());
-  const auto score = all.score();
+  const auto score = all.score_of_all_ranks(communicator_);
   if (options_.state_files) options_.state_files->remove_others({});
   return score;
 }

@@ -80,9 +80,7 @@ Score TestTimeTraining::run() {
     if (!last) train_on(chunk);
     if (chunk % 10 == 0 || last) log_chunk(chunk, sums_);
   }
-  sums_.add_other_ranks(communicator_);
-  const PeerWatch::Scope waiting(communicator_.watch());
-  const auto score = sums_.score();
+  const auto score = sums_.score_of_all_ranks(communicator_);
   log_info("ttt_sliding:done val_loss={:.6f} val_bpb={} elapsed={:.1f}s", score.loss,
            score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds_since(began_));
   return score;
