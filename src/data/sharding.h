@@ -7,7 +7,6 @@
 
 #include "data/token_ids.h"
 #include "text/document_reader.h"
-#include "text/document_split.h"
 #include "text/tokenizer.h"
 
 namespace tg {

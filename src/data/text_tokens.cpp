@@ -16,7 +16,7 @@
 #include "config/data_config.h"
 #include "data/sampled_digest.h"
 #include "text/document_encoder.h"
-#include "text/document_split.h"
+#include "text/document_reader.h"
 #include "text/text_files.h"
 #include "text/text_progress.h"
 

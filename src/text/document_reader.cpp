@@ -1,5 +1,6 @@
 #include "text/document_reader.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -122,6 +123,14 @@ void DocumentReader::check_surrogate(const RawDocument& raw, std::string_view fr
           "make_shards",
           what);
   if (!std::exchange(warned_, true)) log_warn("{}; lone surrogates become U+FFFD", what);
+}
+
+bool is_validation_document(std::int64_t index, std::int64_t val_documents, double val_fraction) {
+  if (val_documents > 0) return index < val_documents;
+  const auto due = [&](std::int64_t documents) {
+    return std::floor(val_fraction * static_cast<double>(documents));
+  };
+  return due(index + 1) > due(index);
 }
 
 }  // namespace tg

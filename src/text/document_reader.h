@@ -61,4 +61,13 @@ class DocumentReader {
   std::atomic<std::int64_t> bytes_read_ = 0;
 };
 
+// The validation documents, for make_shards and TextCorpus.
+inline constexpr double default_val_fraction = 0.05;
+
+// Returns whether document `index`, from 0, is for validation: the first val_documents are or, if
+// that is 0, an evenly spread fraction val_fraction: the documents at which ⌊val_fraction ·
+// documents⌋ increases.
+bool is_validation_document(std::int64_t index, std::int64_t val_documents = 0,
+                            double val_fraction = default_val_fraction);
+
 }  // namespace tg

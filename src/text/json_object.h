@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "text/text_position.h"
+#include "text/text_lines.h"
 
 namespace tg {
 

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
-#include "text/text_cut.h"
 
 namespace tg {
 namespace {

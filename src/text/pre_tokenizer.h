@@ -1,5 +1,7 @@
 #pragma once
 // Splits text into the words of a byte-level BPE, which no merge crosses.
+#include <cctype>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,5 +47,13 @@ extern const char* const kGpt2Pattern;
 // Unicode's. Throws Error(bad_data), beginning with `where`, for what the two read differently: \w
 // and other classes, ^ and $, sets within sets, repeated intervals, named groups.
 std::string pcre2_pattern(std::string_view oniguruma, const std::string& where);
+
+// Returns whether text[at] is a space between two ASCII letters or digits, where Tokenizer::split()
+// cuts long texts.
+inline bool is_space_between_words(std::string_view text, std::size_t at) {
+  const auto is_word = [](char c) { return c > 0 && std::isalnum(static_cast<unsigned char>(c)); };
+  return at > 0 && at + 1 < text.size() && text[at] == ' ' && is_word(text[at - 1]) &&
+         is_word(text[at + 1]);
+}
 
 }  // namespace tg

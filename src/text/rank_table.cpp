@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,10 +11,37 @@
 #include "base/strings.h"
 #include "text/bpe_builder.h"
 #include "text/text_lines.h"
-#include "text/word_patterns.h"
 
 namespace tg {
 namespace {
+
+#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+// cl100k's, with the digits that are one word.
+#define CL100K(digits) \
+  CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+
+constexpr struct {
+  std::string_view name, pattern;
+} kPatterns[] = {
+    {"gpt2", "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {"cl100k", CL100K("\\p{N}{1,3}")},
+    {"llama3", CL100K("\\p{N}{1,3}")},
+    {"qwen2", CL100K("\\p{N}")},
+    {"o200k",
+     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" CONTRACTION "?|[^\\r\\n\\p{L}\\p{N}]?" UPPER
+     "+" LOWER "*" CONTRACTION "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES},
+};
+
+// Returns a TOKENIZER_PATTERN as a pattern in Oniguruma's syntax: a name (gpt2, cl100k, llama3,
+// qwen2, o200k) stands for a pattern, any other text is one.
+std::string word_pattern(std::string_view stated) {
+  const auto* const known =
+      std::ranges::find_if(kPatterns, [&](const auto& pattern) { return pattern.name == stated; });
+  return std::string(known == std::end(kPatterns) ? stated : known->pattern);
+}
 
 constexpr std::size_t kGpt2Ranks = 50'256;
 
@@ -64,16 +92,6 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-std::optional<std::size_t> parse_rank(std::string_view text) {
-  if (text.empty() || text.size() > 9) return {};
-  std::size_t rank = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return {};
-    rank = 10 * rank + static_cast<std::size_t>(c - '0');
-  }
-  return rank;
-}
-
 struct Ranked {
   std::string piece;
   std::size_t rank;
@@ -82,7 +100,8 @@ std::optional<Ranked> parse_ranked(std::string_view line) {
   const auto space = line.find(' ');
   if (space == std::string_view::npos) return {};
   auto piece = decode_base64(line.substr(0, space));
-  const auto rank = parse_rank(line.substr(space + 1));
+  const auto digits = line.substr(space + 1);
+  const auto rank = digits.size() < 10 ? parse_number<std::size_t>(digits) : std::nullopt;
   if (!piece || piece->empty() || !rank) return {};
   return Ranked{*std::move(piece), *rank};
 }

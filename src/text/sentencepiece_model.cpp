@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/strings.h"
-#include "text/letter_split.h"
 
 namespace tg {
 namespace {

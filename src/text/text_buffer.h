@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "files/unpacked_file.h"
-#include "text/text_position.h"
+#include "text/text_lines.h"
 
 namespace tg {
 

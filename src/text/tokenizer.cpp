@@ -11,8 +11,8 @@
 #include "text/bpe_vocabulary.h"
 #include "text/byte_level_bpe.h"
 #include "text/caseops.h"
+#include "text/pre_tokenizer.h"
 #include "text/sentencepiece_model.h"
-#include "text/text_cut.h"
 #include "text/tokenizer_json.h"
 
 namespace tg {

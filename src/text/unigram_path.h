@@ -2,6 +2,7 @@
 // Segments a long text with a SentencePiece unigram model, in memory that does not grow with the
 // text: finds the pieces with the largest sum of scores. The result is bitwise the library's: the
 // sum is carried from part to part in the same floats, whose rounding decides between near ties.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -69,5 +70,12 @@ class UnigramPath {
   std::size_t at_ = 0;        // paths are extended from this position
   std::size_t furthest_ = 0;  // the furthest position reached
 };
+
+// Splits a text into parts of `size` bytes or slightly more. Each cut is between two letters,
+// digits or marks of frequent scripts that no rule of Unicode's NFKC joins, so that the
+// concatenated normalizations of the parts are the normalization of the text. No cut is inside an
+// occurrence of a string of `whole`.
+std::vector<std::string_view> split_between_letters(std::string_view text, std::size_t size,
+                                                    const std::vector<std::string>& whole);
 
 }  // namespace tg
