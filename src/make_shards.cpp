@@ -13,7 +13,7 @@
 #include "config/flags.h"
 #include "data/baselines.h"
 #include "data/sharding.h"
-#include "data/token_width.h"
+#include "data/token_ids.h"
 
 namespace {
 

@@ -2,12 +2,26 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "data/splitmix64.h"
 
 namespace tg {
 namespace {
+
+// Stored before a part's tokens.
+struct Header {
+  std::uint64_t key, bytes;
+};
+
+// Appends bytes [at, at + count) of the file.
+void append_bytes(std::vector<std::byte>& bytes, const File& file, std::int64_t at,
+                  std::int64_t count) {
+  const auto before = bytes.size();
+  bytes.resize(before + static_cast<std::size_t>(count));
+  file.read_at(at, std::span(bytes).subspan(before));
+}
 
 constexpr int key_bits = 64;
 constexpr int bucket_bits = 6;  // key bits per pass: 64 buckets
@@ -23,10 +37,58 @@ void take_sorted(const DocumentBucket bucket, const DocumentShuffle::Write& writ
 
 }  // namespace
 
-DocumentShuffle::DocumentShuffle(std::string dir, std::uint64_t key)
-    : DocumentShuffle(std::move(dir), key, Limits{}) {}
+std::size_t for_each_stored(std::span<const std::byte> stored, const PartVisitor& visit) {
+  std::size_t at = 0;
+  while (stored.size() - at >= sizeof(Header)) {
+    Header header{};
+    std::memcpy(&header, &stored[at], sizeof header);
+    const auto tokens = stored.subspan(at + sizeof(Header));
+    if (tokens.size() < header.bytes) break;
+    visit({header.key, tokens.first(header.bytes)});
+    at += sizeof(Header) + header.bytes;
+  }
+  return at;
+}
 
-DocumentShuffle::DocumentShuffle(std::string dir, std::uint64_t key, Limits limits)
+DocumentBucket::DocumentBucket(std::string dir, std::int64_t buffer_bytes)
+    : dir_(std::move(dir)), buffer_bytes_(buffer_bytes) {}
+
+void DocumentBucket::append(const DocumentPart& part) {
+  if (documents_ == 0 || part.key != last_key_) ++documents_;
+  last_key_ = part.key;
+  const Header header{part.key, part.tokens.size()};
+  const auto at = buffer_.size();
+  buffer_.resize(at + sizeof(Header));
+  std::memcpy(&buffer_[at], &header, sizeof header);
+  buffer_.insert(buffer_.end(), part.tokens.begin(), part.tokens.end());
+  if (std::ssize(buffer_) < buffer_bytes_) return;
+  if (!file_) file_.emplace(File::temporary(dir_));
+  file_->append(buffer_);
+  file_bytes_ += std::ssize(buffer_);
+  buffer_.clear();
+}
+
+void DocumentBucket::for_each(const PartVisitor& visit) const {
+  std::vector<std::byte> bytes;
+  for (std::int64_t at = 0; at < file_bytes_;) {
+    const auto count = std::min(buffer_bytes_, file_bytes_ - at);
+    append_bytes(bytes, *file_, at, count);
+    at += count;
+    const auto visited = for_each_stored(bytes, visit);
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(visited));
+  }
+  for_each_stored(buffer_, visit);
+}
+
+std::vector<std::byte> DocumentBucket::read() const {
+  std::vector<std::byte> stored;
+  stored.reserve(static_cast<std::size_t>(bytes()));
+  if (file_) append_bytes(stored, *file_, 0, file_bytes_);
+  stored.insert(stored.end(), buffer_.begin(), buffer_.end());
+  return stored;
+}
+
+DocumentShuffle::DocumentShuffle(std::string dir, std::uint64_t key, ShuffleLimits limits)
     : dir_(std::move(dir)), key_(key), limits_(limits), buckets_(make_buckets()) {}
 
 void DocumentShuffle::append(std::span<const std::byte> tokens, bool begins_document) {

@@ -1,10 +1,12 @@
 #include "data/prefix_table.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "base/error.h"
 #include "config/types/text.h"
 #include "data/vocabulary.h"
 #include "files/json_file.h"
-#include "text/longest_prefix.h"
 
 namespace tg {
 
@@ -31,13 +33,7 @@ std::vector<std::int64_t> table_of_vocabulary(const Settings& settings) {
           "TOKENIZER_PATH and PREFIX_TABLE",
           value_text(settings.model.objective.prefix_weight));
   const auto tokenizer = make_tokenizer(settings.data, static_cast<int>(settings.model.vocab_size));
-  std::vector<std::string> pieces;
-  std::vector<PieceKind> kinds;
-  for (int id = 0; id < tokenizer.pieces(); ++id) {
-    pieces.push_back(tokenizer.piece(id));
-    kinds.push_back(tokenizer.kind(id));
-  }
-  return longest_prefixes(pieces, kinds);
+  return longest_prefixes(tokenizer.model().pieces(), tokenizer.model().kinds());
 }
 
 }  // namespace
@@ -48,6 +44,26 @@ std::vector<std::int64_t> prefix_table(const Settings& settings) {
       path.empty() ? table_of_vocabulary(settings) : read_table(path, settings.model.vocab_size);
   table.resize(static_cast<std::size_t>(settings.model.vocab_size), -1);
   return table;
+}
+
+std::vector<std::int64_t> longest_prefixes(std::span<const std::string> pieces,
+                                           std::span<const PieceKind> kinds) {
+  std::vector<std::size_t> sorted;
+  for (std::size_t id = 0; id < pieces.size(); ++id)
+    if (kinds[id] == PieceKind::normal) sorted.push_back(id);
+  // By unsigned bytes: a prefix precedes its extensions, and only they lie between them.
+  std::ranges::sort(sorted, {}, [&](std::size_t id) { return std::string_view(pieces[id]); });
+  std::vector<std::int64_t> found(pieces.size(), -1);
+  std::vector<std::size_t> open;  // prefixes of the piece before, each a prefix of the next
+  for (const auto id : sorted) {
+    const std::string_view piece = pieces[id];
+    while (!open.empty() &&
+           (pieces[open.back()].size() == piece.size() || !piece.starts_with(pieces[open.back()])))
+      open.pop_back();
+    if (!open.empty()) found[id] = static_cast<std::int64_t>(open.back());
+    open.push_back(id);
+  }
+  return found;
 }
 
 }  // namespace tg

@@ -9,7 +9,7 @@
 #include "data/document_overlap.h"
 #include "data/shard_writer.h"
 #include "data/split_writer.h"
-#include "data/token_files.h"
+#include "data/token_file.h"
 #include "files/file.h"
 #include "files/folder.h"
 #include "text/document_encoder.h"

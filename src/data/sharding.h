@@ -20,7 +20,7 @@ struct ShardingOptions {
   // A folder stands for its text files (text/text_files.h); "-" is standard input.
   std::vector<std::string> files;
   std::string text_key = "text";  // key of the text in JSON objects
-  // The files hold token ids (data/token_files.h), below vocab_size if that is not 0. Token ids are
+  // The files hold token ids (data/token_file.h), below vocab_size if that is not 0. Token ids are
   // not split into documents: shuffling and val_documents apply to text only.
   bool from_tokens = false;
   int vocab_size = 0;

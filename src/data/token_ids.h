@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/ids.h"
@@ -29,5 +30,13 @@ std::optional<BadId> convert_ids(std::span<const std::byte> stored, IntegerType 
 
 // Returns the ids as they are stored in `id_bytes` bytes each, 2 or 4.
 std::vector<std::byte> stored_ids(std::span<const TokenId> ids, int id_bytes);
+
+// Returns the type that --dtype names: uint16, uint32 or int64; nullopt for other names.
+std::optional<IntegerType> integer_type_named(std::string_view dtype);
+
+// Detects ids wider than `bytes` (2 or 4) by the pattern of `stored`, and returns their width in
+// bytes: ids of a language are distributed equally at even and odd positions, halves of wider
+// numbers are not. Returns nullopt without such a pattern or with too few numbers.
+std::optional<int> wider_ids(std::span<const std::byte> stored, int bytes);
 
 }  // namespace tg

@@ -17,7 +17,7 @@ using Tokens = std::vector<std::uint16_t>;
 
 constexpr std::uint64_t kKey = 20260101;
 // Buffers of a few documents, and buckets that must be divided several times.
-constexpr DocumentShuffle::Limits kTiny{.sorted_bytes = 600, .buffer_bytes = 200};
+constexpr ShuffleLimits kTiny{.sorted_bytes = 600, .buffer_bytes = 200};
 
 // Document i: i, then up to 40 more tokens.
 std::vector<Tokens> make_documents(int count) {

@@ -2,7 +2,7 @@
 #include <random>
 
 #include "data/shard_writer.h"
-#include "data/token_width.h"
+#include "data/token_ids.h"
 #include "tests/data/make_shards.h"
 #include "text/tokenizer.h"
 

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "data/validation_mask.h"
 #include "tests/fuzz/target.h"
-#include "text/hex_vocabulary.h"
 #include "text/noncanonical_pairs.h"
 
 namespace tg::fuzz {

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "data/token_width.h"
+#include "data/token_ids.h"
 #include "tests/fuzz/target.h"
 #include "text/foreign_format.h"
 

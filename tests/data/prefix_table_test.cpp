@@ -1,4 +1,4 @@
-#include "text/longest_prefix.h"
+#include "data/prefix_table.h"
 
 #include <gtest/gtest.h>
 

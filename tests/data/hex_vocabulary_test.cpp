@@ -1,10 +1,9 @@
-#include "text/hex_vocabulary.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "data/validation_mask.h"
 #include "tests/files/testing.h"
 
 namespace tg {
