@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "report/run_record.h"
+#include "report/run_follower.h"
 
 namespace tg {
 

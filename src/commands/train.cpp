@@ -15,7 +15,7 @@
 #include "model_io/artifact_files.h"
 #include "model_io/model_path.h"
 #include "recipes/recipe.h"
-#include "run_log/output_dir.h"
+#include "run_log/run_files.h"
 #include "train/lr_trace.h"
 #include "train/trainer.h"
 

@@ -8,10 +8,22 @@
 
 #include "base/error.h"
 #include "report/run_events.h"
-#include "report/run_record.h"
 #include "run_log/metrics_reader.h"
 
 namespace tg {
+
+// The files of a run.
+struct RunPath {
+  std::string metrics;  // metrics.jsonl
+  std::string config;   // config.json
+};
+
+// Returns the fields of config.json that read_run() lists, and "path". Throws Error: missing_input,
+// io; bad_data, naming the file.
+nlohmann::json read_run_config(const RunPath& path);
+
+// Renames runs (read_run()'s objects) that share a name to their paths.
+void tell_apart(nlohmann::json& runs);
 
 class RunFollower {
  public:

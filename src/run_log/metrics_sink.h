@@ -48,7 +48,13 @@ class MetricsSink {
   }
 
  private:
-  void write(const nlohmann::json& event, bool is_end);
+  void write(const nlohmann::json& event, bool is_end) {
+    const std::lock_guard lock(mutex_);
+    if (ended_ && !is_end) return;
+    ended_ |= is_end;
+    file_.write(event);
+    if (also_ && !is_end) also_(event);
+  }
 
   std::mutex mutex_;
   JsonLines file_;

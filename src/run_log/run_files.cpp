@@ -1,29 +1,30 @@
 #include "run_log/run_files.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
-#include <optional>
+#include <fstream>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "files/atomic_file.h"
 #include "files/folder.h"
 
 namespace tg {
+namespace {
 
 namespace fs = std::filesystem;
-
-namespace {
 
 constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "metrics.jsonl"};
 
 constexpr std::string_view events = "tensorboard";
 constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
 
-template <class Function>
-void for_each_name(Function&& function) {
+void for_each_name(auto&& function) {
   for (const auto name : begun) function(name);
   for (const auto name : kFinalModels) {
     function(name);
@@ -50,6 +51,36 @@ std::optional<int> number_in(std::string_view file, std::string_view name) {
   const auto [end, error] = std::from_chars(file.data(), file.data() + file.size(), number);
   const bool is_number = error == std::errc() && std::string_view(end, file.end()) == extension;
   return is_number ? std::optional(number) : std::nullopt;
+}
+
+std::string random_uuid() {
+  std::string uuid;
+  std::ifstream file("/proc/sys/kernel/random/uuid");
+  std::getline(file, uuid);
+  REQUIRE(!uuid.empty(), ExitCode::io, "cannot draw a run id; set RUN_ID");
+  return uuid;
+}
+
+void make_folder(const std::string& dir) {
+  std::error_code error;
+  fs::create_directories(dir, error);
+  REQUIRE(!error && access(dir.c_str(), W_OK | X_OK) == 0, ExitCode::cannot_create,
+          "cannot write to OUTPUT_DIR {} ({}); choose a folder that can be created and written",
+          dir, error ? error.message() : "permission denied");
+}
+
+// Links logs/RUN_ID.txt to the log, for convenience: a failure is no error. Another file or link of
+// this name is not replaced.
+void link_log(const std::string& dir) {
+  const fs::path link = dir + ".txt";
+  const fs::path target = fs::path(dir).filename() / "log.txt";
+  std::error_code error;
+  if (fs::symlink_status(link, error).type() == fs::file_type::not_found) {
+    fs::create_symlink(target, link, error);
+  } else if (fs::read_symlink(link, error) != target) {
+    log_warn("{} is not a link to this run's log and stays as it is; the log is {}/log.txt",
+             link.string(), dir);
+  }
 }
 
 }  // namespace
@@ -103,11 +134,10 @@ void RunFiles::rename(const std::string& from, const std::string& to) const {
 int RunFiles::next_number() const {
   int highest = 0;
   std::error_code error;
-  const fs::directory_iterator entries(dir_, error);
+  const auto files = names_in(dir_, error);
   REQUIRE(!error, ExitCode::io, "{}: cannot be listed ({}), to number a former run's files", dir_,
           error.message());
-  for (const auto& entry : entries) {
-    const auto file = entry.path().filename().string();
+  for (const auto& file : files) {
     for_each_name([&](std::string_view name) {
       highest = std::max(highest, number_in(file, name).value_or(0));
     });
@@ -131,6 +161,30 @@ void RunFiles::take_names() {
   if (exists(with_label(events, "new"))) rename(with_label(events, "new"), std::string(events));
   earlier_ = false;
   sync_folder(dir_);
+}
+
+OutputDir::OutputDir(Settings& settings, int rank, const FromRank0& from_rank_0) {
+  auto& run_id = settings.data.run_id;
+  auto& dir = settings.runtime.output_dir;
+  if (rank == 0) {
+    if (run_id.empty()) run_id = random_uuid();
+    const bool is_default = dir.empty();
+    if (is_default) dir = "logs/" + run_id;
+    make_folder(dir);
+    lock_.emplace(dir + "/run.lock",
+                  LockTexts{.taken = fmt::format("another run writes to OUTPUT_DIR {} (expected a "
+                                                 "folder that no other run uses",
+                                                 dir),
+                            .elsewhere = "choose another OUTPUT_DIR or RUN_ID",
+                            .unguarded = "nothing keeps another run from writing to this folder"});
+    for (const auto& folder : {dir, checkpoints_folder(dir)}) {
+      remove_abandoned_files(folder, is_run_file);
+    }
+    if (is_default) link_log(dir);
+  }
+  run_id = from_rank_0("run_id", run_id);
+  dir = from_rank_0("output_dir", dir);
+  path_ = dir;
 }
 
 }  // namespace tg

@@ -1,9 +1,9 @@
-#include "report/run_status.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
+
+#include "report/run_events.h"
 
 namespace tg {
 namespace {
