@@ -9,7 +9,7 @@
 #include "commands/commands.h"
 #include "commands/join.h"
 #include "config/attention_context.h"
-#include "config/ineffective_settings.h"
+#include "config/check.h"
 #include "config/parse.h"
 #include "data/vocabulary.h"
 #include "model_io/artifact_files.h"

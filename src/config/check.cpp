@@ -1,5 +1,7 @@
 #include "config/check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <set>
@@ -326,6 +328,19 @@ void check_settings(const Settings& settings, int world_size, SettingsUse use) {
   if (conflicts.size() == 1) throw Error(ExitCode::config, conflicts[0]);
   REQUIRE(conflicts.empty(), ExitCode::config, "{} settings do not fit: {}", conflicts.size(),
           fmt::join(conflicts, "; "));
+}
+
+std::vector<std::string> ineffective_settings(const Settings& settings, const Origins& origins) {
+  std::vector<std::string> lines;
+  for_each_setting(settings, [&](const auto& setting) {
+    const Ineffective& ineffective = setting.role.ineffective;
+    if (ineffective.when == nullptr || !ineffective.when(settings)) return;
+    const bool given = origins.contains(setting.name) && is_given(origins, setting.name);
+    if (!given && !ineffective.default_too) return;
+    lines.push_back(fmt::format("{}={} {}", env_name(setting.name), value_text(setting.value),
+                                ineffective.text));
+  });
+  return lines;
 }
 
 }  // namespace tg

@@ -24,4 +24,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
 void check_settings(const Settings& settings, int world_size,
                     SettingsUse use = SettingsUse::training);
 
+// Returns one line for each setting that was given and has no effect.
+std::vector<std::string> ineffective_settings(const Settings& settings, const Origins& origins);
+
 }  // namespace tg

@@ -5,8 +5,8 @@
 
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/every.h"
 #include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
 

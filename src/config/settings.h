@@ -11,7 +11,6 @@
 #include "config/gptq_config.h"
 #include "config/model_config.h"
 #include "config/optim_config.h"
-#include "config/phased_ttt_config.h"
 #include "config/run_config.h"
 #include "config/runtime_config.h"
 #include "config/setting.h"

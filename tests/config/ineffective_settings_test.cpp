@@ -1,7 +1,6 @@
-#include "config/ineffective_settings.h"
-
 #include <gtest/gtest.h>
 
+#include "config/check.h"
 #include "tests/config/helpers.h"
 
 namespace tg {

@@ -12,7 +12,6 @@
 
 #include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/every.h"
 #include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
 #include "config/types/schedule.h"

@@ -1,5 +1,5 @@
 #pragma once
-#include "config/phased_ttt_config.h"
+#include "config/ttt_config.h"
 #include "eval/scores/document_batches.h"
 #include "eval/scores/score.h"
 #include "eval/scores/split_tokens.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "config/phased_ttt_config.h"
+#include "config/ttt_config.h"
 #include "eval/scores/document_batches.h"
 #include "eval/scores/score.h"
 #include "eval/scores/split_tokens.h"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "comm/communicator.h"
-#include "config/phased_ttt_config.h"
+#include "config/ttt_config.h"
 #include "model/gpt.h"
 #include "text/token_id.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/elapsed.h"
-#include "config/phased_ttt_config.h"
+#include "config/ttt_config.h"
 #include "files/file_lock.h"
 #include "weights/safetensors/safetensors.h"
 #include "weights/tensors/named_tensors.h"
