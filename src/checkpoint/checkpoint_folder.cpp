@@ -4,13 +4,15 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "files/folder.h"
+#include "files/json_fields.h"
+#include "files/json_file.h"
 
 namespace tg {
 namespace {
@@ -47,16 +49,14 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 std::vector<std::int64_t> steps_in(const std::string& root, std::string_view prefix,
                                    std::string_view suffix, std::error_code& error) {
   std::vector<std::int64_t> steps;
-  fs::directory_iterator entry(root, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    const auto file_name = entry->path().filename().string();
+  for (const auto& file_name : names_in(root, error)) {
     std::string_view name = file_name;
     if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
     name.remove_prefix(prefix.size());
     name.remove_suffix(std::min(name.size(), suffix.size()));
     std::error_code gone;
     const auto step = step_of(name);
-    if (step && entry->is_directory(gone)) steps.push_back(*step);
+    if (step && fs::is_directory(root + "/" + file_name, gone)) steps.push_back(*step);
   }
   if (error == std::errc::no_such_file_or_directory) error.clear();
   std::ranges::sort(steps, std::greater());
@@ -97,6 +97,10 @@ void require_files(const std::string& folder, const Manifest& manifest) {
 
 void require(const std::error_code& error, const std::string& path, const char* doing) {
   REQUIRE(!error, ExitCode::io, "{}: {} failed ({})", path, doing, error.message());
+}
+
+std::string marker_of(const std::string& root) {
+  return root + "/finished.json";
 }
 
 }  // namespace
@@ -186,6 +190,30 @@ void remove_incomplete_checkpoints(const std::string& root) {
       if (error) log_warn("{}: cannot be renamed to {} ({})", folder, complete, error.message());
     }
   }
+}
+
+void write_finished(const std::string& root, const Finished& finished) {
+  create_folders(root);
+  write_json_file(marker_of(root), {{"step", finished.step},
+                                    {"iterations", finished.iterations},
+                                    {"max_wallclock_seconds", finished.max_wallclock_seconds}});
+}
+
+std::optional<Finished> read_finished(const std::string& root) {
+  const auto path = marker_of(root);
+  std::error_code ignored;
+  if (std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found)
+    return std::nullopt;
+  const auto value = read_json_file(path);
+  const JsonFields fields(value, path);
+  return Finished{fields.count("step"), fields.count("iterations"),
+                  fields.number("max_wallclock_seconds")};
+}
+
+void remove_finished(const std::string& root) {
+  std::error_code error;
+  std::filesystem::remove(marker_of(root), error);
+  REQUIRE(!error, ExitCode::io, "{}: cannot be removed ({})", marker_of(root), error.message());
 }
 
 }  // namespace tg

@@ -6,7 +6,6 @@
 #include "base/program.h"
 #include "base/stop_signal.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/finished_marker.h"
 #include "config/derived.h"
 #include "run_log/run_files.h"
 

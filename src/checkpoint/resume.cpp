@@ -1,5 +1,6 @@
 #include "checkpoint/resume.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <filesystem>
@@ -12,19 +13,18 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_reader.h"
-#include "checkpoint/data_identity.h"
-#include "checkpoint/finished_marker.h"
 #include "config/derived.h"
 #include "config/types/text.h"
+#include "files/xxh3.h"
 #include "recipes/gpt_spec.h"
 #include "run_log/run_files.h"
+#include "text/tokenizer.h"
 #include "weights/safetensors/safetensors.h"
 
 namespace tg {
+namespace {
 
 namespace fs = std::filesystem;
-
-namespace {
 
 // Rank 0's choices that are not a folder, as broadcast; RESUME cannot name such folders.
 const std::string kNew = "never", kFinished;
@@ -272,6 +272,18 @@ void load_checkpoint(ResumePoint& point, SavedState& state, int rank, int world_
   const at::NoGradGuard no_grad;
   Loader loader(point, rank, world_size);
   state.visit(loader);
+}
+
+FixedTexts data_identity(const DataConfig& data, const TokenSource& training) {
+  FixedTexts identity{{kTrainingData, training.identity()}};
+  if (data.tokenizer_path.empty()) return identity;
+  const auto bytes = read_tokenizer_file(data.tokenizer_path);
+  Xxh3 digest;
+  digest.add(bytes.data(), bytes.size());
+  const auto& pattern = data.tokenizer_pattern;
+  identity["tokenizer"] = fmt::format("{} bytes, digest {:016x}{}", bytes.size(), digest.value(),
+                                      pattern.empty() ? "" : ", pattern " + pattern);
+  return identity;
 }
 
 }  // namespace tg

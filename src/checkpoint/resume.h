@@ -9,6 +9,7 @@
 #include "comm/communicator.h"
 #include "config/fixed_settings.h"
 #include "config/settings.h"
+#include "data/token_source.h"
 #include "process/machine.h"
 #include "weights/tensors/named_tensors.h"
 
@@ -54,5 +55,13 @@ void go_back_to(const ResumePoint& point, const std::string& output_dir);
 // have saved, and frees point.tensors. Throws Error: bad_data; config if a tensor has another
 // dtype.
 void load_checkpoint(ResumePoint& point, SavedState& state, int rank = 0, int world_size = 1);
+
+// Key of the training data in data_identity(); checkpoints of older programs lack it.
+inline const std::string kTrainingData = "training data";
+
+// Returns the identity of the training data and, with TOKENIZER_PATH, of the tokenizer, in the form
+// of fixed_settings(), beside which a manifest stores it. Equal on every rank. Throws Error:
+// missing_input, bad_data, io.
+FixedTexts data_identity(const DataConfig& data, const TokenSource& training);
 
 }  // namespace tg

@@ -1,9 +1,9 @@
 #pragma once
 // Settings that a resumed run must not change, because later losses depend on them: model,
 // optimizer, averaging, number formats, seed, batch and token order (training data and tokenizer:
-// checkpoint/data_identity.h). A resumed run may change its length, validation, logging, overlap,
-// devices, kernels, checkpoints and outputs, and settings of parts that are off. Each setting's
-// role says which it is.
+// data_identity() in checkpoint/resume.h). A resumed run may change its length, validation,
+// logging, overlap, devices, kernels, checkpoints and outputs, and settings of parts that are off.
+// Each setting's role says which it is.
 #include <map>
 #include <string>
 #include <vector>

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/finished_marker.h"
 #include "model_io/artifact_files.h"
 #include "run_log/run_files.h"
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <string_view>
 
 #include "config/launch.h"
 #include "config/settings.h"
@@ -49,5 +50,9 @@ std::string program_version();
 std::string program_line();  // program_version() on one line, with commas
 std::string release_name();  // program and version alone: equal for builds of one release
 std::int64_t code_bytes();
+
+// Returns the peak dense bf16 FLOP/s with fp32 accumulators of the GPU with the driver's name
+// `gpu`, such as "NVIDIA H100 80GB HBM3", from NVIDIA's datasheets; 0: unknown.
+double peak_bf16_flops(std::string_view gpu);
 
 }  // namespace tg

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "checkpoint/data_identity.h"
 #include "config/derived.h"
 #include "recipes/recipe.h"
 

@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "base/error.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 
@@ -34,14 +35,36 @@ class Writer final : public StateVisitor {
 };
 
 // Visits an object with replicated_state() and sharded_state(), such as Optimizer.
-template <class Stateful>
-void visit_sharded(StateVisitor& visitor, const std::string& prefix, const Stateful& object) {
+void visit_sharded(StateVisitor& visitor, const std::string& prefix, const auto& object) {
   for (const auto& [name, value] : object.replicated_state()) visitor(prefix + name, value);
   for (const auto& [name, value] : object.sharded_state())
     visitor(prefix + name, value, Placement::sharded);
 }
 
 }  // namespace
+
+std::optional<StepSkipped> FiniteWatch::after_step(std::int64_t step, const StepMetrics& metrics) {
+  const double loss = metrics.loss, norm = metrics.grad_norm;
+  if (!metrics.skipped) {
+    in_a_row_ = 0;
+    return {};
+  }
+  if (metrics.loss_scale && *metrics.loss_scale > 1) {
+    return StepSkipped{step, loss, norm, ++overflows_, metrics.loss_scale};
+  }
+  REQUIRE(config_.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
+          "step {}: loss {} and gradient norm {} must be finite; the update was skipped and "
+          "nothing was written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, set GRAD_CLIP_NORM, "
+          "or use ON_NONFINITE=skip",
+          step, loss, norm);
+  ++skipped_;
+  REQUIRE(++in_a_row_ < config_.nonfinite_limit, ExitCode::internal,
+          "step {}: loss {} and gradient norm {} must be finite, and were not in {} steps in a row "
+          "(NONFINITE_LIMIT={}); no model was written. Lower MATRIX_LR, SCALAR_LR and "
+          "TIED_EMBED_LR, set GRAD_CLIP_NORM, or start from finite weights",
+          step, loss, norm, in_a_row_, config_.nonfinite_limit);
+  return StepSkipped{step, loss, norm, skipped_, {}};
+}
 
 RunState::RunState(const Settings& settings, at::Device device, Communicator& communicator,
                    const Plan& plan, const ParameterTable& parameters, const Optimizer& optimizer,

@@ -2,6 +2,7 @@
 // The state of a run: all that is saved and restored so that a resumed run continues exactly.
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,17 +10,39 @@
 
 #include "checkpoint/saved_state.h"
 #include "config/batch_shape.h"
+#include "config/runtime_config.h"
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "model/parameters.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
 #include "run_log/events.h"
-#include "train/finite_watch.h"
 #include "train/run_clock.h"
+#include "train/train_step.h"
 #include "weights/tensors/named_tensors.h"
 
 namespace tg {
+
+// Handles steps with a non-finite loss or gradient as ON_NONFINITE says. Overflows with a loss
+// scale above 1 are expected and only counted. All ranks read the same metrics, so they take the
+// same decision.
+class FiniteWatch {
+ public:
+  explicit FiniteWatch(const RuntimeConfig& config) : config_(config) {}
+  // Call it after each step; reports a step whose update was skipped. Throws ExitCode::internal at
+  // the first such step with ON_NONFINITE=stop, or at the NONFINITE_LIMITth in a row with `skip`.
+  std::optional<StepSkipped> after_step(std::int64_t step, const StepMetrics& metrics);
+
+  void visit_state(auto&& call) {
+    call("finite_watch.skipped", skipped_);
+    call("finite_watch.in_a_row", in_a_row_);
+    call("finite_watch.overflows", overflows_);
+  }
+
+ private:
+  const RuntimeConfig config_;
+  std::int64_t skipped_ = 0, in_a_row_ = 0, overflows_ = 0;
+};
 
 // A copy of the state that shares no storage with it.
 struct RunSnapshot {

@@ -1,5 +1,4 @@
-#include "checkpoint/finished_marker.h"
-
+#include "checkpoint/checkpoint_folder.h"
 #include "tests/files/testing.h"
 
 namespace tg::test {

@@ -6,7 +6,6 @@
 
 #include "data/segments.h"
 #include "eval/sampling/generate.h"
-#include "eval/scores/batch_documents.h"
 #include "eval/scores/window_scorer.h"
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"

@@ -1,7 +1,7 @@
 // A checkpoint's manifest, and the mark of a finished run beside it.
 #include "base/error.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_reader.h"
-#include "checkpoint/finished_marker.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

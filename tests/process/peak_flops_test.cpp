@@ -1,6 +1,6 @@
-#include "process/peak_flops.h"
-
 #include <gtest/gtest.h>
+
+#include "process/machine.h"
 
 namespace tg {
 namespace {

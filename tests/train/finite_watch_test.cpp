@@ -1,10 +1,9 @@
-#include "train/finite_watch.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/error.h"
+#include "train/run_state.h"
 
 namespace tg {
 namespace {

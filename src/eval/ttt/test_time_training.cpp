@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "device/fit_rows.h"
-#include "eval/scores/batch_documents.h"
 
 namespace tg {
 
