@@ -17,10 +17,9 @@
 #include "files/file.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
+#include "weights/foreign_names.h"
 #include "weights/foreign_weights.h"
-#include "weights/script_names.h"
 #include "weights/weights_file.h"
-#include "weights/wrapped_names.h"
 
 namespace tg {
 

@@ -13,10 +13,10 @@
 #include "recipes/gpt_spec.h"
 #include "recipes/recipe.h"
 #include "weights/artifact/read_artifact.h"
+#include "weights/foreign_names.h"
 #include "weights/foreign_weights.h"
 #include "weights/tensors/tensor_check.h"
 #include "weights/weights_file.h"
-#include "weights/wrapped_names.h"
 
 namespace tg {
 

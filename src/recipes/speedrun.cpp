@@ -1,7 +1,7 @@
 // The GPT-124M speedrun of 2024-11-08: 3,242 steps of 524,288 tokens to a validation loss of 3.28.
 // Neither averages nor quantizes weights.
 #include "recipes/gpt_spec.h"
-#include "weights/script_names.h"
+#include "weights/foreign_names.h"
 
 namespace tg {
 

@@ -1,5 +1,7 @@
 #pragma once
 // Reads weights of any supported format, and copies them into a model.
+#include <map>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -24,5 +26,14 @@ StateDict load_weights(const std::string& path);
 // the first tensor that is not finite in its new dtype. `path` is for the messages.
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit = ExitCode::bad_data);
+
+using TensorsOfFiles = std::map<std::string, std::set<std::string>>;  // file → tensor names
+
+// Reads an index of at most 1 MiB, which suffices for about 10,000 tensors. Throws
+// Error(missing_input), Error(io), and Error(bad_data) if it is no index or a file name has a path.
+TensorsOfFiles read_safetensors_index(const std::string& path);
+// Loads the tensors of all files, which must be exactly the tensors in the index. Throws
+// Error(missing_input), Error(io) and Error(bad_data).
+NamedTensors load_safetensors_index(const std::string& path);
 
 }  // namespace tg

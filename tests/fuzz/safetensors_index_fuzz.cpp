@@ -1,6 +1,6 @@
 // The index of a model in several safetensors files.
 #include "tests/fuzz/target.h"
-#include "weights/safetensors/safetensors_index.h"
+#include "weights/weights_file.h"
 
 namespace tg::fuzz {
 

@@ -1,11 +1,10 @@
-#include "weights/script_names.h"
-
 #include <fmt/format.h>
 
 #include <map>
 #include <tuple>
 
 #include "tests/weights/tensor_testing.h"
+#include "weights/foreign_names.h"
 
 namespace tg::test {
 namespace {

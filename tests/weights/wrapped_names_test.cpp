@@ -1,7 +1,6 @@
-#include "weights/wrapped_names.h"
-
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
+#include "weights/foreign_names.h"
 
 namespace tg::test {
 namespace {

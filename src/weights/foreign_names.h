@@ -1,10 +1,18 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "weights/tensors/named_tensors.h"
 
 namespace tg {
+
+// Removes what module wrappers add to the names of weights: the components `_orig_mod`
+// (torch.compile) and `module` (DistributedDataParallel) anywhere, then a leading `model`
+// (transformers, and export). Returns the removed components, each once, as `_orig_mod.`; empty if
+// there are none. Throws Error(bad_data), naming `path`, if two names become equal.
+std::vector<std::string> unwrap_names(NamedTensors& tensors, const std::string& path);
 
 // Sizes of a model of the GPT-124M script of 2024, from the shapes of its weights.
 struct ScriptModel {
