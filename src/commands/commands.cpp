@@ -1,18 +1,19 @@
 #include "commands/commands.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <string>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/error_file.h"
-#include "commands/completion.h"
 #include "config/entry.h"
 #include "config/launch.h"
 #include "config/parse.h"
+#include "config/settings.h"
 #include "config/suggest.h"
 
 namespace tg {
@@ -47,6 +48,87 @@ constexpr Command commands[] = {
     {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };
+
+std::vector<Entry> options_of(const Command& command) {
+  return command.options ? command.options() : std::vector<Entry>{};
+}
+
+constexpr const char* completion_help =
+    "train_gpt completion: prints a completion script for bash.\n"
+    "\n"
+    "  source <(train_gpt completion)\n"
+    "\n"
+    "in ~/.bashrc completes commands, the flags of settings and options, and their values where\n"
+    "these are words, switches or files.\n";
+
+// Returns the compgen arguments that complete a flag's value: -W "auto cuda cpu", -f (files), or
+// nothing for numbers and names.
+std::string values_of(const Entry& entry) {
+  if (entry.role.is_path) return "-f";
+  return entry.words.empty() ? "" : fmt::format("-W \"{}\"", fmt::join(entry.words, " "));
+}
+
+std::string flags_text(const std::vector<Entry>& entries) {
+  std::string text;
+  for (const Entry& entry : entries) text += " --" + flag_name(entry.member);
+  return text;
+}
+
+// Returns the branches of a bash `case` on the previous word.
+std::string value_cases(const std::vector<Entry>& settings) {
+  std::map<std::string, std::string> flags = {{"-f", "--config"}};  // flags by compgen arguments
+  const auto add = [&](const std::vector<Entry>& entries) {
+    for (const Entry& entry : entries) {
+      auto& same = flags[values_of(entry)];
+      same += (same.empty() ? "--" : "|--") + flag_name(entry.member);
+    }
+  };
+  add(settings);
+  for (const auto& command : commands) add(options_of(command));
+  std::string text;
+  for (const auto& [values, names] : flags) {
+    const auto reply =
+        values.empty() ? "" : fmt::format("COMPREPLY=($(compgen {} -- \"$word\")); ", values);
+    text += fmt::format("    {}) {}return ;;\n", names, reply);
+  }
+  return text;
+}
+
+// Returns the bash script.
+std::string completion_text() {
+  Settings defaults;
+  const auto settings = entries_of(defaults);
+  std::string names, cases;
+  for (const auto& command : commands) {
+    names += fmt::format(" {}", command.name);
+    const auto own = flags_text(options_of(command)) + " --help";
+    cases += fmt::format("    {}) flags=\"{}{}\" ;;\n", command.name, own.substr(1),
+                         command.takes_settings ? " $settings" : "");
+  }
+  return fmt::format(
+      "# Completion of train_gpt for bash: source <(train_gpt completion)\n"
+      "_train_gpt() {{\n"
+      "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} flags\n"
+      "  local commands=\"{}\"\n"
+      "  local settings=\"--config{} --version\"\n"
+      "  case $before in\n"
+      "{}"
+      "  esac\n"
+      "  case ${{COMP_WORDS[1]}} in\n"
+      "{}"
+      "    *) flags=\"--help $settings\" ;;\n"
+      "  esac\n"
+      "  if [[ $word == -* ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$flags\" -- \"$word\"))\n"
+      "  elif ((COMP_CWORD == 1)) || [[ ${{COMP_WORDS[1]}} == help ]]; then\n"
+      "    COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))\n"
+      "  else\n"
+      "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
+      "  fi\n"
+      "}}\n"
+      "complete -o filenames -F _train_gpt train_gpt\n",
+      names.substr(1), flags_text(settings), value_cases(settings), cases);
+}
 
 const Command& find_command(std::string_view name) {
   const auto* const found = std::ranges::find(commands, name, &Command::name);
@@ -86,12 +168,7 @@ void completion_command(int argc, const char* const* argv) {
   }
   REQUIRE(argc == 1, ExitCode::usage, "train_gpt completion: expected no argument, found '{}'",
           argv[1]);
-  std::vector<CommandFlags> flags;
-  for (const auto& command : commands) {
-    flags.push_back({command.name, command.options ? command.options() : std::vector<Entry>{},
-                     command.takes_settings});
-  }
-  fmt::print("{}", completion_text(flags));
+  fmt::print("{}", completion_text());
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ struct EvalOptions {
 
   bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line(
         "audit", s.audit, anything, role::option,
         "compare val_bpb's byte counts with the bytes of the decoded text; exit 65 if they differ");
@@ -61,8 +60,7 @@ struct QuantizeOptions {
   std::string out, calibrate;
   CountOrAuto bits{.automatic = true};
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("out", s.out, anything, role::option.path(), "the artifact's file");
     line("calibrate", s.calibrate, anything, role::option.path(),
          "quantise by GPTQ, with Hessians from this data: any DATA_PATH");
@@ -88,8 +86,7 @@ struct SampleOptions {
   double top_p = 1;
   bool kv_cache = true;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("prompt", s.prompt, anything, role::option, "text to continue; required, may be empty");
     line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to sample");
     line("samples", s.samples, within(1, 1 << 30), role::option,
@@ -139,8 +136,7 @@ std::string inspect_text(const std::string& path, const InspectOptions& options 
 struct ExportOptions {
   std::string hf;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("hf", s.hf, anything, role::option.path(),
          "folder to write for transformers; required, new or empty");
   }
@@ -157,8 +153,7 @@ struct ReportOptions {
   bool stats = false;
   std::string against, below;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("out", s.out, anything, role::option.path(), "the HTML file");
     line("serve", s.serve, anything, role::option,
          "port on 127.0.0.1 to serve the page at; none or 0: a free port");

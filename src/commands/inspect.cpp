@@ -12,7 +12,6 @@
 #include "commands/model_file.h"
 #include "commands/plan_text.h"
 #include "commands/print.h"
-#include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
 #include "config/check.h"
 #include "config/parse.h"

@@ -1,7 +1,7 @@
-#include "commands/quantization_table.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include "commands/tensor_table.h"
 
 namespace tg::test {
 namespace {
