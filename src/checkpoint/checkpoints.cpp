@@ -83,10 +83,6 @@ void Checkpoints::start() {
   writer_.start(copied_, snapshot_);
 }
 
-void Checkpoints::report_written() {
-  if (writer_.started() && writer_.ended()) collect();
-}
-
 SavedCheckpoint Checkpoints::take() {
   auto saved = writer_.take(communicator_.watch());
   error_ = saved.error;

@@ -1,5 +1,6 @@
 #pragma once
 // When a run saves its state, and how it exits on a stop signal.
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,7 +39,9 @@ class Checkpoints {
   // Event at the end of the copies; the device must wait for it before it changes the state.
   const c10::Event& state_copied() const { return snapshot_.copied(); }
   // Reports the checkpoint in flight if it is finished; does not block.
-  void report_written();
+  void report_written() {
+    if (writer_.started() && writer_.ended()) collect();
+  }
 
   // Called between two steps: saves the state and exits with `stopped`, or with `io` if saving
   // fails.

@@ -86,10 +86,6 @@ std::uint32_t NumpyRandom::next32() {
   return static_cast<std::uint32_t>(both);
 }
 
-double NumpyRandom::random() {
-  return static_cast<double>(next64() >> 11) * 0x1p-53;
-}
-
 std::uint32_t NumpyRandom::integers(std::uint32_t high) {
   assert(high >= 1);
   if (high == 1) return 0;

@@ -20,7 +20,7 @@ class NumpyRandom {
   std::uint32_t next32();
 
   // Generator.random(): a multiple of 2⁻⁵³ in [0, 1).
-  double random();
+  double random() { return static_cast<double>(next64() >> 11) * 0x1p-53; }
   // Generator.integers(high): uniform in [0, high), high ≥ 1, by multiplication and shift (Lemire,
   // Fast Random Integer Generation in an Interval, 2019). Draws nothing if high is 1.
   std::uint32_t integers(std::uint32_t high);

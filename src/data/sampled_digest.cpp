@@ -34,8 +34,4 @@ void SampledDigest::add(const File& file) {
     xxh3_.add(block.data(), static_cast<std::size_t>(file.read_at(at, block)));
 }
 
-std::string SampledDigest::text() const {
-  return fmt::format("{:016x}", xxh3_.value());
-}
-
 }  // namespace tg

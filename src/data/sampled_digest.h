@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <string>
 
 #include "files/file.h"
@@ -13,7 +15,8 @@ class SampledDigest {
  public:
   // Adds files in order. Throws Error(io).
   void add(const File& file);
-  std::string text() const;  // digest of all files so far, 16 hexadecimal digits
+  // Returns the digest of all files so far, 16 hexadecimal digits.
+  std::string text() const { return fmt::format("{:016x}", xxh3_.value()); }
 
  private:
   Xxh3 xxh3_;

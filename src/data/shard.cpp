@@ -109,10 +109,6 @@ std::int64_t ShardSet::tokens(int shard) const {
   return starts_[index + 1] - starts_[index];
 }
 
-std::int64_t ShardSet::tokens_up_to(std::int64_t limit) const {
-  return std::min(limit, total_tokens());
-}
-
 std::shared_ptr<const File> ShardSet::open(int shard) const {
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(open_.begin(), open_.end(),

@@ -44,7 +44,9 @@ class ShardSet final : public TokenSource {
   std::int64_t tokens(int shard) const override;
   std::int64_t start(int shard) const override { return starts_[static_cast<std::size_t>(shard)]; }
   std::int64_t total_tokens() const { return starts_.back(); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override;
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return std::min(limit, total_tokens());
+  }
 
   int id_bytes() const override { return id_bytes_below(pieces_); }
   // Reads from the stream of all shards. Throws Error(bad_data) if a file was truncated or replaced

@@ -88,10 +88,6 @@ void ShardWriter::complete() {
                   last().close());
 }
 
-void ShardWriter::finish() {
-  if (is_open()) complete();
-}
-
 void ShardWriter::commit() {
   finish();
   for (FileWriter& file : files_) {

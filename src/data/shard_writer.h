@@ -26,7 +26,10 @@ class ShardWriter {
   // append(), finish() and commit() throw Error(cannot_create) and Error(io) (disk full).
   // Takes stored tokens, token_bytes each.
   void append(std::span<const std::byte> tokens);
-  void finish();  // completes the last shard and makes all durable
+  // Completes the last shard and makes all durable.
+  void finish() {
+    if (is_open()) complete();
+  }
   void commit();  // finish(), then renames the files to their final names
 
   // Returns the final names, in order, of all shards begun so far.

@@ -34,16 +34,6 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
 
 }  // namespace
 
-struct SharedTokens::Control {
-  std::atomic<std::uint32_t> changes = 0;  // used as a futex
-  std::atomic<State> state = State::producing;
-  std::atomic<std::int64_t> tokens[2] = {};
-  std::atomic<std::int64_t> text_bytes = 0, bytes_read = 0;
-  // Written before the state becomes `failed`.
-  std::int32_t exit_code = 0;
-  char message[3072] = {};
-};
-
 SharedTokens::SharedTokens(int id_bytes)
     : SharedTokens(unnamed_file(), unnamed_file(), id_bytes, true) {}
 
@@ -125,22 +115,6 @@ void SharedTokens::fail(ExitCode code, const std::string& message) {
   notify();
 }
 
-SharedTokens::State SharedTokens::state() const {
-  return control_->state;
-}
-
-std::int64_t SharedTokens::tokens(Split split) const {
-  return control_->tokens[split];
-}
-
-std::int64_t SharedTokens::text_bytes() const {
-  return control_->text_bytes;
-}
-
-std::int64_t SharedTokens::bytes_read() const {
-  return control_->bytes_read;
-}
-
 Error SharedTokens::error() const {
   return Error(static_cast<ExitCode>(control_->exit_code), control_->message);
 }
@@ -164,10 +138,6 @@ void SharedTokens::read_into(Split split, std::int64_t from, std::span<Id> out) 
           "reading {} failed (expected {} bytes, found {})", files_[split].path(), stored.size(),
           got);
   if (converts) convert_ids(stored, {.bytes = id_bytes_}, kMaxPieces, out);
-}
-
-std::uint32_t SharedTokens::changes() const {
-  return control_->changes;
 }
 
 void SharedTokens::wait_for_change(std::uint32_t seen, std::chrono::milliseconds limit) const {

@@ -51,10 +51,10 @@ class SharedTokens {
   void fail(ExitCode code, const std::string& message);
 
   // Thread-safe, in any process.
-  State state() const;
-  std::int64_t tokens(Split split) const;
-  std::int64_t text_bytes() const;
-  std::int64_t bytes_read() const;
+  State state() const { return control_->state; }
+  std::int64_t tokens(Split split) const { return control_->tokens[split]; }
+  std::int64_t text_bytes() const { return control_->text_bytes; }
+  std::int64_t bytes_read() const { return control_->bytes_read; }
   Error error() const;  // why the producer failed
   // Returns whether the producer's process has exited, or closed its object.
   bool producer_has_exited() const;
@@ -63,12 +63,20 @@ class SharedTokens {
 
   // Counter that each change of the state above increments. wait_for_change() returns once it
   // differs from `seen`, on wake(), or after `limit`.
-  std::uint32_t changes() const;
+  std::uint32_t changes() const { return control_->changes; }
   void wait_for_change(std::uint32_t seen, std::chrono::milliseconds limit) const;
   void wake() const;  // wakes the waiting threads of all processes
 
  private:
-  struct Control;
+  struct Control {
+    std::atomic<std::uint32_t> changes = 0;  // used as a futex
+    std::atomic<State> state = State::producing;
+    std::atomic<std::int64_t> tokens[2] = {};
+    std::atomic<std::int64_t> text_bytes = 0, bytes_read = 0;
+    // Written before the state becomes `failed`.
+    std::int32_t exit_code = 0;
+    char message[3072] = {};
+  };
 
   SharedTokens(File train_file, File val_file, int id_bytes, bool is_producer);
   void notify();

@@ -75,10 +75,6 @@ SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::ui
   columns_[large] = {threshold(1), ids[large], ids[large]};
 }
 
-std::int64_t SyntheticTokens::tokens_up_to(std::int64_t limit) const {
-  return std::min(limit, total_);
-}
-
 TokenId SyntheticTokens::token_at(std::int64_t position) const {
   const std::uint64_t bits = splitmix64(key_, static_cast<std::uint64_t>(position));
   const Column& column = columns_[scaled(bits, columns_.size())];

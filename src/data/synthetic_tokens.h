@@ -28,7 +28,7 @@ class SyntheticTokens final : public TokenSource {
   const std::string& pattern() const override { return pattern_; }
   std::string identity() const override { return pattern_; }  // complete with VOCAB_SIZE and SEED
   std::int64_t tokens(int) const override { return total_; }
-  std::int64_t tokens_up_to(std::int64_t limit) const override;
+  std::int64_t tokens_up_to(std::int64_t limit) const override { return std::min(limit, total_); }
 
   int id_bytes() const override { return id_bytes_below(vocab_size_); }
   void read_at(std::int64_t offset, const MutableIds& out) const override;

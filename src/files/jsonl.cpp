@@ -37,10 +37,6 @@ JsonLines::JsonLines(std::string path) : file_(std::move(path), "line") {
   if (end < file_.size()) file_.truncate(end);  // if this fails, one line stays unreadable
 }
 
-void JsonLines::write(const nlohmann::json& value) {
-  file_.write(json_text(value, -1) + "\n");
-}
-
 bool truncate_after(const std::string& path,
                     const std::function<bool(const nlohmann::json&)>& is_last) {
   std::ifstream file(path);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "files/append_file.h"
+#include "files/json_file.h"
 
 namespace tg {
 
@@ -18,7 +19,7 @@ class JsonLines {
   // Creates the file, or appends to it. Throws Error(cannot_create).
   explicit JsonLines(std::string path);
 
-  void write(const nlohmann::json& value);
+  void write(const nlohmann::json& value) { file_.write(json_text(value, -1) + "\n"); }
   // Updates the path for messages after the open file was renamed.
   void renamed(std::string path) { file_.renamed(std::move(path)); }
 

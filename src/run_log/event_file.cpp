@@ -157,10 +157,6 @@ EventFile::EventFile(const std::string& folder, std::string name)
   write(bytes);
 }
 
-void EventFile::renamed(const std::string& folder) {
-  file_.renamed(folder + "/" + name_);
-}
-
 void EventFile::write(const std::string& event) {
   std::string record;
   record.reserve(kHeader + event.size() + kFooter);

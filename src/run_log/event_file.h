@@ -23,7 +23,7 @@ class EventFile {
   // Writes a restart: readers discard what they have of this and later steps.
   void write_restart(std::int64_t step);
   // Follows a rename of the folder.
-  void renamed(const std::string& folder);
+  void renamed(const std::string& folder) { file_.renamed(folder + "/" + name_); }
 
  private:
   EventFile(const std::string& folder, std::string name);

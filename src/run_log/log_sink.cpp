@@ -183,14 +183,6 @@ void LogSink::operator()(const StageStarted& event) const {
            event.share, event.facts.encoder, event.facts.decoder);
 }
 
-void LogSink::operator()(const SwaStarted& event) const {
-  log_info("swa:start step:{}", event.step);
-}
-
-void LogSink::operator()(const SettingWarning& event) const {
-  warn_line(event.text);
-}
-
 void LogSink::operator()(const TokensStalled& event) const {
   log_warn(
       "steps {} to {}: training waited for tokens, data_wait_ms:{:.0f} of {:.0f} ({:.1f}%); the "
@@ -249,10 +241,6 @@ void LogSink::operator()(const MemoryMeasured& event) const {
   log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",
            static_cast<double>(event.peak_allocated) / kMiB,
            static_cast<double>(event.peak_reserved) / kMiB);
-}
-
-void LogSink::operator()(const AverageApplied& event) const {
-  log_line(event.line);
 }
 
 void LogSink::operator()(const FinalScored& event) const {

@@ -37,8 +37,8 @@ class LogSink {
   void operator()(const BatchesChanged& event) const;
   void operator()(const LateQatStarted& event) const;
   void operator()(const StageStarted& event) const;
-  void operator()(const SwaStarted& event) const;
-  void operator()(const SettingWarning& event) const;
+  void operator()(const SwaStarted& event) const { log_info("swa:start step:{}", event.step); }
+  void operator()(const SettingWarning& event) const { warn_line(event.text); }
   void operator()(const TokensStalled& event) const;
   void operator()(const TokensRepeated& event) const;
   void operator()(const Validated& event) const;
@@ -48,7 +48,7 @@ class LogSink {
   void operator()(const StoppedEarly& event) const;
   void operator()(const LoopEnded& event) const;
   void operator()(const MemoryMeasured& event) const;
-  void operator()(const AverageApplied& event) const;
+  void operator()(const AverageApplied& event) const { log_line(event.line); }
   void operator()(const FinalScored& event) const;
   void operator()(const ModelWritten& event) const;
   void operator()(const HessiansCollected& event) const;

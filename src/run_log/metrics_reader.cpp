@@ -76,10 +76,6 @@ void check(const JsonFields& fields, const Field& field) {
 
 }  // namespace
 
-std::string MetricsReader::place() const {
-  return fmt::format("{}:{}", file_.name(), line_number_);
-}
-
 std::optional<std::string_view> MetricsReader::next_line() {
   for (;;) {
     const auto end = buffer_.find('\n', begin_);

@@ -1,5 +1,7 @@
 #pragma once
 // Reads and checks the events of a metrics.jsonl, which may be growing, line by line.
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,7 +22,7 @@ class MetricsReader {
   // file and line, if a line is no event, exceeds 64 KiB or is nested deeper than 4.
   std::optional<nlohmann::json> next();
   // Returns "PATH:LINE" of the last event, for messages.
-  std::string place() const;
+  std::string place() const { return fmt::format("{}:{}", file_.name(), line_number_); }
 
   // Makes next() continue with events that were appended since. Returns false if the file is not
   // the one that was read so far: it is removed, replaced, shorter, or its last event differs (a

@@ -40,10 +40,6 @@ void TextBuffer::fill_to(std::size_t bytes) {
   }
 }
 
-void TextBuffer::take(std::size_t bytes) {
-  begin_ += bytes;
-}
-
 void TextBuffer::take_counted(std::size_t bytes) {
   position_.advance(text().substr(0, bytes));
   take(bytes);

@@ -27,7 +27,7 @@ class TextBuffer {
   bool fill();
   // Reads until text() has that many bytes or the file ends.
   void fill_to(std::size_t bytes);
-  void take(std::size_t bytes);
+  void take(std::size_t bytes) { begin_ += bytes; }
   // Takes bytes and counts their lines and columns.
   void take_counted(std::size_t bytes);
 

@@ -37,8 +37,4 @@ void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens, std::int64
                             percentage, static_cast<double>(tokens) / 1e6, megabytes / spent_s));
 }
 
-void TextProgress::clear() {
-  progress_line("");
-}
-
 }  // namespace tg

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/elapsed.h"
+#include "base/log.h"
 
 namespace tg {
 
@@ -17,7 +18,7 @@ class TextProgress {
   // Shows the progress: `text_bytes` of text are tokenized, `bytes_read` of the files are read.
   void show(std::int64_t text_bytes, std::int64_t tokens, std::int64_t bytes_read);
   // Erases the line.
-  static void clear();
+  static void clear() { progress_line(""); }
 
  private:
   const std::string doing_;

@@ -125,8 +125,4 @@ void PhaseRecorder::wait_for_device() const {
   if (mode_ == TimingBreakdown::sync && wait_for_device_) wait_for_device_();
 }
 
-void PhaseRecorder::throw_failure() {
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-}
-
 }  // namespace tg

@@ -90,7 +90,9 @@ class PhaseRecorder {
  private:
   c10::Stream timeline() const;
   void wait_for_device() const;
-  void throw_failure();
+  void throw_failure() {
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
 
   TimingBreakdown mode_;
   bool nvtx_;

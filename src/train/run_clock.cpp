@@ -98,10 +98,6 @@ void RunClock::start() {
   started_.emplace(compute_stream(device_));
 }
 
-void RunClock::step_ended(const Event& ended) {
-  last_step_ms_ = started_ms_ + started_->ms_until(ended);
-}
-
 Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
                            const WeightAverage& average) const {
   const double cap_ms = training_seconds(settings_.run) * 1000;

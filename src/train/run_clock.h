@@ -112,7 +112,7 @@ class RunClock {
   double elapsed_ms() const { return host_.elapsed_ms(); }
 
   // Sets the end of the next step in the compute stream. Precondition: the event has completed.
-  void step_ended(const Event& ended);
+  void step_ended(const Event& ended) { last_step_ms_ = started_ms_ + started_->ms_until(ended); }
   // Training time on this rank's device, at the end of the last step passed to step_ended().
   double last_step_ms() const { return last_step_ms_; }
   // Records rank 0's clock at the end of `steps` steps, as read back on all ranks.

@@ -166,10 +166,6 @@ void TrainStep::set(const StepSchedule& plan) {
     further_->weights[static_cast<std::int64_t>(k)].fill_(plan.target_weights[k]);
 }
 
-void TrainStep::cast_weights() {
-  run_phase(Phase::optimizer, [this] { once_a_step_.run(cast_part); });
-}
-
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
   // Not marked as this rank's work: if a collective is stuck, this waits for another rank.

@@ -83,7 +83,9 @@ class TrainStep {
   void update_weights();
 
   void set(const StepSchedule& plan);
-  void cast_weights();
+  void cast_weights() {
+    run_phase(Phase::optimizer, [this] { once_a_step_.run(cast_part); });
+  }
   DeviceBatch next_batch();
   void take_shape(const BatchShape& shape);
   void run_passes(const DeviceBatch& batch);

@@ -74,8 +74,4 @@ void StopText::add(std::string_view text) {
   pass_on(waiting_.size() - kept);
 }
 
-void StopText::end() {
-  pass_on(waiting_.size());
-}
-
 }  // namespace tg

@@ -47,7 +47,7 @@ class StopText {
   void add(std::string_view text);
   bool found() const { return found_; }
   // Ends the text: passes on what was held back.
-  void end();
+  void end() { pass_on(waiting_.size()); }
 
  private:
   void pass_on(std::size_t count);

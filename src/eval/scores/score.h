@@ -32,7 +32,7 @@ class ScoreSums {
 
   // A copy in host memory; waits for the current stream.
   ScoreSums on_host() const;
-  double tokens() const;
+  double tokens() const { return sums_.cpu().const_data_ptr<double>()[1]; }
   // Waits for the device. Without bytes there is no bpb.
   Score score() const;
   // Adds the sums of the other ranks first. Collective: all ranks return the same score.

@@ -84,7 +84,9 @@ class PhasedTtt {
   // Throws errors of the files.
   void save() const;
   // Saves if saving is due. A failure is a warning.
-  void save_between_batches();
+  void save_between_batches() {
+    if (pace_ && pace_->due()) try_to_save();
+  }
   // Returns whether the state was saved. A failure is a warning.
   bool try_to_save();
   // Replaces the state of the previous phase, if there is one. Collective.

@@ -86,10 +86,6 @@ bool PhasedTtt::try_to_save() {
   return saved;
 }
 
-void PhasedTtt::save_between_batches() {
-  if (pace_ && pace_->due()) try_to_save();
-}
-
 void PhasedTtt::keep_weights() {
   weights_ = weights_of(table_);
   for (auto& [name, value] : weights_)
