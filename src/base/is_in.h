@@ -3,8 +3,7 @@
 
 namespace tg {
 
-template <class Range, class Value>
-bool is_in(const Range& values, const Value& value) {
+bool is_in(const auto& values, const auto& value) {
   return std::ranges::find(values, value) != std::ranges::end(values);
 }
 

@@ -39,8 +39,7 @@ SumOrder choose_sum_order(bool deterministic, at::Device device) {
   return deterministic && device.is_cuda() ? SumOrder::ranks : SumOrder::library;
 }
 
-template <class Action>
-auto Communicator::run_collective(Action action) {
+auto Communicator::run_collective(auto action) {
   try {
     const PeerWatch::Scope waiting(watch_.get());
     return action();

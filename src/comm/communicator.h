@@ -121,8 +121,7 @@ class Communicator {
   at::Tensor broadcast(const at::Tensor& on_host);
   // Runs an action that may block on other ranks, under the PeerWatch. Throws Error(unavailable) if
   // a peer is lost; exceptions about this rank's own failure pass through.
-  template <class Action>
-  auto run_collective(Action action);
+  auto run_collective(auto action);
   void wait_for(c10d::Work& work);
 
   int rank_ = 0, world_size_ = 1;

@@ -32,8 +32,7 @@ struct DataConfig {
   DocumentAttentionChoice document_attention = DocumentAttentionChoice::automatic;
   CountScheduleOrAuto segment_limit{.automatic = true};
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("data_path", s.data_path, anything, role::free.path().common(),
          "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or .parquet; a "
          "folder "

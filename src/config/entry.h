@@ -24,8 +24,7 @@ struct Entry {
 };
 
 // Returns the entries of a group of settings, which must outlive them.
-template <class Group>
-std::vector<Entry> entries_of(Group& group) {
+std::vector<Entry> entries_of(auto& group) {
   std::vector<Entry> entries;
   for_each_setting(group, [&]<class T>(const Setting<T>& setting) {
     auto assign = [&member = setting.value, limit = setting.limit](std::string_view text) {

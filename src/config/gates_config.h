@@ -30,8 +30,7 @@ struct GatesConfig {
   std::int64_t mudd_dim = 64;
   std::int64_t dc_window = 112;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("smear", s.smear, anything, role::fixed,
          "mixes the previous token's embedding into each token's: channels, by a learned weight "
          "of each channel; gated, by a gate that reads its first GATE_WINDOW channels, within a "

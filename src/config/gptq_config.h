@@ -27,8 +27,7 @@ struct GptqConfig {
   std::int64_t lqer_asym_group = 64;
   Compressor compressor = Compressor::brotli;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("gptq_calibration_batches", s.gptq_calibration_batches, at_least(1), role::free,
          "calibration batches per rank, of TRAIN_BATCH_TOKENS/8 training tokens each; GPTQ's "
          "Hessians are of their activations");

@@ -72,8 +72,7 @@ std::string_view page_of(const Entry& entry, const char* group_page) {
 }
 
 // Calls f(page, title, entry) with every setting.
-template <class F>
-void for_each_entry(F&& f) {
+void for_each_entry(auto&& f) {
   Settings defaults;
   Settings::visit_groups(defaults, [&](const char* group_page, const char* title, auto& group) {
     for (const Entry& entry : entries_of(group)) f(page_of(entry, group_page), title, entry);

@@ -53,8 +53,7 @@ struct ModelConfig {
   GatesConfig gates;
   WindowsConfig windows;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("vocab_size", s.vocab_size, within(2, most_ids), role::fixed.common(),
          "tokens in the vocabulary");
     line("num_layers", s.num_layers, within(1, most_parts), role::fixed.common(), "blocks");

@@ -17,8 +17,7 @@ struct ObjectiveConfig {
   RampSchedule prefix_weight = Ramps{{0, 0}};
   std::string prefix_table;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("logit_softcap", s.logit_softcap, above(0), role::fixed,
          "c in c tanh((z + b) / t), which bounds the logits z");
     line("logit_softcap_shift", s.logit_softcap_shift, anything, role::fixed, "b of LOGIT_SOFTCAP");

@@ -34,8 +34,7 @@ struct Flags {
 constexpr std::size_t longest_word = 4096;
 
 // Returns the hint about an unknown name. `spelled`: writes a member as the user would.
-template <class Spelled>
-std::string suggestion(const std::vector<std::string>& meant, Spelled spelled) {
+std::string suggestion(const std::vector<std::string>& meant, auto spelled) {
   if (meant.empty()) return "--help all lists those that there are";
   std::string text = "did you mean ";
   for (std::size_t i = 0; i < meant.size(); ++i) {
@@ -115,8 +114,7 @@ class Parser {
       apply(*find_flag(flag), text, "flag", "--" + flag);
   }
 
-  template <class F>
-  void for_each_entry(F&& f) const {
+  void for_each_entry(auto&& f) const {
     for (const auto* entries : {&settings_, &script_names_, &inputs_.options})
       for (const Entry& entry : *entries) f(entry);
   }

@@ -15,8 +15,7 @@ struct RecurrenceConfig {
   std::int64_t loop_end = 5;
   double enable_looping_at = 0.35;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("num_loops", s.num_loops, within(0, most_parts),
          role::fixed.of_recipe(RecipeChoice::last_record),
          "how often a pass repeats the blocks LOOP_START to LOOP_END; 0: no recurrence");
@@ -38,8 +37,7 @@ struct LanesConfig {
   std::int64_t parallel_start_layer = 0;
   ParallelFinalLane parallel_final_lane = ParallelFinalLane::mean;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("parallel_start_layer", s.parallel_start_layer, within(0, most_parts),
          role::fixed.of_recipe(RecipeChoice::last_record),
          "first block of the second half of a pass in which attention and MLP run side by side on "

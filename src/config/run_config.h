@@ -35,8 +35,7 @@ struct RunConfig {
   double max_wallclock_seconds = 600;
   double gptq_reserve_seconds = 0;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("val_batch_size", s.val_batch_size, within(1, most_tokens), role::free,
          "validation tokens per round, all ranks together");
     line("val_tokens", s.val_tokens, within(0, most_tokens), role::free.common(),

@@ -25,8 +25,7 @@ struct IoConfig {
   TimingBreakdown training_timing_breakdown = TimingBreakdown::off;
   std::int64_t training_timing_every = 200;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("train_prefetch", s.train_prefetch, anything, role::free,
          "read training batches ahead in a thread");
     line("train_prefetch_queue", s.train_prefetch_queue, within(1, 4096), role::free,
@@ -82,8 +81,7 @@ struct RuntimeConfig {
   bool record_quirks = false;
   bool tensorboard = false;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     line("device", s.device, anything, role::free.of_run().common(),
          "where to train; auto: the GPU where there is one");
     line("compute_dtype", s.compute_dtype, anything, role::fixed.common(),

@@ -30,15 +30,13 @@ struct Settings {
   IoConfig io;
   RuntimeConfig runtime;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     visit_groups(s, [&](const char*, const char*, auto& group) {
       std::remove_cvref_t<decltype(group)>::visit(group, line);
     });
   }
   // f(page, title, group), in the order of the help text; `page` is the word after --help.
-  template <class Self, class F>
-  static void visit_groups(Self& s, F&& f) {
+  static void visit_groups(auto& s, auto&& f) {
     f("data", "Data", s.data);
     f("run", "Run", s.run);
     f("model", "Model", s.model);

@@ -17,8 +17,7 @@ struct WindowsConfig {
   bool window_yarn = false;
   double attention_scale = 0;
 
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
+  static void visit(auto& s, const auto& line) {
     const auto fixed =
         role::fixed_if(mode::has_own_layers)
             .of_recipe(RecipeChoice::speedrun_43)

@@ -7,8 +7,7 @@ namespace tg {
 namespace {
 
 // Returns the exception that `work` throws; null: none.
-template <class F>
-std::exception_ptr error_of(F&& work) {
+std::exception_ptr error_of(auto&& work) {
   try {
     work();
     return nullptr;

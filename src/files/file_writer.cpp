@@ -16,8 +16,7 @@ namespace {
 
 // Calls write(done), which returns the number of bytes written or -1, until all are written or a
 // call fails.
-template <class Write>
-std::size_t repeat(std::size_t count, Write&& write) {
+std::size_t repeat(std::size_t count, auto&& write) {
   std::size_t done = 0;
   while (done < count) {
     const ssize_t written = write(done);

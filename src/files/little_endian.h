@@ -19,8 +19,7 @@ T number_at(std::string_view bytes, std::size_t at = 0) {
   return value;
 }
 
-template <class T>
-void append_number(std::string& to, T value) {
+void append_number(std::string& to, auto value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 

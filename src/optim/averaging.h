@@ -39,8 +39,7 @@ class WeightAverage {
 
   // Calls visit(name, value) with every counter (bool&, std::int64_t&), which it may set; allocates
   // the copies that the counters imply.
-  template <class Visit>
-  void visit_counters(Visit&& visit) {
+  void visit_counters(auto&& visit) {
     auto lawa_copies = static_cast<std::int64_t>(lawa_.size());
     visit("swa_started", swa_started_);
     visit("swa_count", swa_count_);

@@ -24,8 +24,7 @@ namespace {
 using nlohmann::json;
 
 // Replaces each character of `special` by replace(character).
-template <class Replace>
-std::string escaped(std::string_view text, std::string_view special, Replace&& replace) {
+std::string escaped(std::string_view text, std::string_view special, auto&& replace) {
   std::string result;
   for (const char c : text) {
     if (special.find(c) == special.npos) {

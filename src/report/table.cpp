@@ -8,8 +8,7 @@ namespace tg {
 namespace {
 
 // `name_of(i)`: name of column i.
-template <class NameOf>
-nlohmann::json table_json(std::size_t columns, NameOf&& name_of, const std::vector<Row>& rows,
+nlohmann::json table_json(std::size_t columns, auto&& name_of, const std::vector<Row>& rows,
                           std::size_t added_rows) {
   nlohmann::json object = nlohmann::json::object();
   for (std::size_t i = 0; i < columns; ++i) {

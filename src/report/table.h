@@ -20,8 +20,7 @@ class Parts {
   explicit Parts(std::size_t most) : most_(most) {}
 
   // Returns the part of the next row. merge(Part&, Part&&) merges the second part into the first.
-  template <class Merge>
-  Part& of_next_row(Merge&& merge) {
+  Part& of_next_row(auto&& merge) {
     if (rows_ % length_ == 0) {
       if (parts_.size() == most_) halve(merge);
       parts_.emplace_back();
@@ -34,8 +33,7 @@ class Parts {
   auto end() const { return parts_.end(); }
 
  private:
-  template <class Merge>
-  void halve(Merge&& merge) {
+  void halve(auto&& merge) {
     for (std::size_t i = 0; i < most_ / 2; ++i) {
       if (i > 0) parts_[i] = std::move(parts_[2 * i]);
       merge(parts_[i], std::move(parts_[2 * i + 1]));

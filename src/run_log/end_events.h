@@ -18,8 +18,7 @@ struct TraceWritten {
   std::string path;
   std::string error;  // why the trace could not be written; empty: it was
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("path", path, Unit::none, "of the trace");
     v("error", if_any(error), Unit::none, "why it could not be written; else absent");
   }
@@ -31,8 +30,7 @@ struct StoppedEarly {  // by MAX_WALLCLOCK_SECONDS
   std::int64_t step = 0;
   double elapsed_ms = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("train_time_ms", elapsed_ms, Unit::ms, "validation excluded");
   }
@@ -43,8 +41,7 @@ struct LoopEnded {
 
   double train_ms = 0, val_ms = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("train_time_ms", train_ms, Unit::ms, "validation excluded");
     v("val_time_ms", val_ms, Unit::ms, "of all validations");
   }
@@ -56,8 +53,7 @@ struct MemoryMeasured {
 
   std::int64_t peak_allocated = 0, peak_reserved = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("peak_allocated_bytes", peak_allocated, Unit::bytes, "of the GPU, or of the process");
     v("peak_reserved_bytes", peak_reserved, Unit::bytes, "of the GPU, or of the process");
   }
@@ -68,8 +64,7 @@ struct AverageApplied {
 
   std::string line;  // WeightAverage::apply()'s line: "ema:applying EMA weights"
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("name", line.substr(0, line.find(':')), Unit::none, "ema, swa or lawa");
     v("text", line, Unit::none, "the log line");
   }
@@ -82,8 +77,7 @@ struct ModelWritten {
   std::int64_t excluded_parameters = 0;                  // parameters of the multi-token heads
   std::int64_t code_bytes = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("file_bytes",
       CountsByName{{"final_model.pt", torch_bytes}, {"final_model.safetensors", safetensors_bytes}},
       Unit::bytes, "by file name");
@@ -101,8 +95,7 @@ struct HessiansCollected {
   std::int64_t batches = 0, tokens = 0;
   double ms = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("hessians", count, Unit::none, "matrices with one");
     v("batches", batches, Unit::none, "of each rank");
     v("tokens", tokens, Unit::tokens, "of all ranks");
@@ -122,8 +115,7 @@ struct WeightsQuantized {
     return counts;
   }
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("tensors", counts(), Unit::none, "by how they are stored");
     v("quantize_ms", ms, Unit::ms, "");
   }
@@ -153,8 +145,7 @@ struct ArtifactWritten {
     return format == Artifact::gptq ? choice_name(compressor) : "";
   }
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("path", path, Unit::none, "of the file");
     v("format", choice_name(format), Unit::none, "int6, int8_zlib or gptq");
     v("compressor", if_any(compressor_name()), Unit::none, "with gptq: lzma, brotli or pergroup");
@@ -184,8 +175,7 @@ struct RunEnded {
   std::optional<std::int64_t> step{};  // steps done, if known
   std::string error;                   // the error's message; empty with exit code 0
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     constexpr std::size_t kMaxText = 4096;  // readers limit a line's length
     v("code", exit_code, required(), "[faults.md](faults.md) lists them");
     v("step", step, Unit::steps, "done; absent where an error came before the first");

@@ -61,8 +61,7 @@ std::optional<T> if_any(const T& value) {
 }
 
 struct AnyVisitor {
-  template <class T>
-  void operator()(const char* name, const T& value, FieldRule rule, const char* doc) const;
+  void operator()(const char* name, const auto& value, FieldRule rule, const char* doc) const;
 };
 // An event: a struct with a schema.
 template <class T>

@@ -35,8 +35,7 @@ void for_each_object(const E& event, F&& f) {
 }
 
 // Calls f with a default-constructed event of every kind in metrics.jsonl.
-template <class F>
-void for_each_event(F&& f) {
+void for_each_event(auto&& f) {
   const auto each = [&]<std::size_t... i>(std::index_sequence<i...>) {
     (for_each_object(std::variant_alternative_t<i, RunEvent>{}, f), ...);
   };

@@ -18,8 +18,7 @@ struct Validated {
   double val_ms = 0;      // spent on this validation
   std::optional<double> unmasked_loss{};
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
     v("val_loss_unmasked", unmasked_loss, Unit::nats,
@@ -36,8 +35,7 @@ struct ValidationProgressed {
   std::int64_t batch = 0, batches = 0;  // batch from 1
   double mean_loss = 0, predictions = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("batch", batch, Unit::none, "of rank 0, from 1");
     v("batches", batches, Unit::none, "of rank 0");
     v("partial_mean_loss", mean_loss, Unit::nats, "of rank 0 so far");
@@ -51,8 +49,7 @@ struct ValidationSummary {
   std::int64_t best_step = 0, last_step = 0;
   double best_loss = 0, last_loss = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("best_val_loss", best_loss, Unit::nats, "");
     v("best_step", best_step, Unit::steps, "its step");
     v("last_val_loss", last_loss, Unit::nats, "");
@@ -74,8 +71,7 @@ struct FinalScored {
   int digits = 4;           // decimals of the score in the log
   bool exact_line = false;  // a second line repeats the score in eight digits, under `name`
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("name", name, required(), "of the score, as in log.txt");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
     v("val_loss_unmasked", unmasked_loss, Unit::nats,

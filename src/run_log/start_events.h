@@ -15,8 +15,7 @@ struct RanksJoined {
   int world_size = 1;
   std::string launcher, endpoint, collectives;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("world_size", world_size, Unit::none, "ranks");
     v("launcher", launcher, Unit::none, "what started them");
     v("endpoint", endpoint, Unit::none, "of the rendezvous");
@@ -42,8 +41,7 @@ struct DataPlanned {
   double planned_tokens = 0;
   std::optional<std::int64_t> train_tokens;  // tokens of one pass; unknown while text is tokenised
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("planned_tokens", planned_tokens, Unit::tokens, "that ITERATIONS steps read");
     v("train_tokens", train_tokens, Unit::tokens,
       "in one pass; absent while text is being tokenised");
@@ -75,8 +73,7 @@ struct RunStarted {
 
   DataPlanned data() const { return {planned_tokens, train_tokens}; }
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     const auto fact = [&](auto TokenizerFacts::*member) {
       return tokenizer ? std::optional((*tokenizer).*member) : std::nullopt;
     };
@@ -122,8 +119,7 @@ struct SizePadded {
   std::string name;
   std::int64_t size = 0, padded = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("name", name, Unit::none, "vocab, model_dim, head_dim or mlp");
     v("size", size, Unit::none, "by the settings");
     v("padded", padded, Unit::none, "what is computed with");
@@ -139,8 +135,7 @@ struct MicroBatchCut {
   // where nothing is measured.
   std::int64_t peak = 0, usable = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     const auto measured = [&](std::int64_t size) {
       return usable > 0 ? std::optional(size) : std::nullopt;
     };
@@ -159,8 +154,7 @@ struct WarmUpStepEnded {
   std::int64_t stage = 0;
   std::string log_name{};  // name of the stage's warm-up in the log
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, Unit::steps, "from 1");
     v("steps", steps, Unit::steps, "in all");
     v("stage", if_any(stage), Unit::none, "of the run; absent in the first, 0");
@@ -173,8 +167,7 @@ struct StageFacts {
   std::string title;             // "in recurrence"
   std::string encoder, decoder;  // blocks of a pass in order: "[0, 1, 2]"
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("stage", stage, required(Unit::none), "its number, from 1");
     v("title", title, Unit::none, "what is new in it");
     v("encoder", encoder, Unit::none, "the blocks of the first half of a pass, in their order");
@@ -189,10 +182,7 @@ struct StageWarmUpBegan {
   StageFacts facts;
   std::string log_name{};  // prefix of the log line
 
-  template <class V>
-  void visit(V&& v) const {
-    facts.visit(v);
-  }
+  void visit(auto&& v) const { facts.visit(v); }
 };
 
 // The run resumes from a checkpoint; its next step is `step` + 1.
@@ -204,8 +194,7 @@ struct Resumed {
   std::string checkpoint;
   int world_size = 1;  // ranks of the run that saved it
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "of the checkpoint");
     v("checkpoint", checkpoint, Unit::none, "its folder");
     v("saved_world_size", world_size, Unit::none, "ranks of the run that saved it");

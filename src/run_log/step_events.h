@@ -15,10 +15,7 @@ struct FirstStepEnded {
 
   double ms_since_launch = 0;
 
-  template <class V>
-  void visit(V&& v) const {
-    v("ms_since_launch", ms_since_launch, Unit::ms, "of the process");
-  }
+  void visit(auto&& v) const { v("ms_since_launch", ms_since_launch, Unit::ms, "of the process"); }
 };
 
 struct StepEnded {
@@ -40,8 +37,7 @@ struct StepEnded {
   // is unknown.
   std::optional<std::int64_t> pass;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("train_loss", loss, required(Unit::nats),
       "mean cross-entropy of the next tokens over all micro-batches and ranks");
@@ -79,8 +75,7 @@ struct StepTimed {
   double data_wait_ms = 0, comm_ms = 0, host_ms = 0;
   double phases_ms = 0, step_ms = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("micro_steps", micro_steps, required(), "of a rank");
     v("batch_cpu_ms", batch_cpu_ms, Unit::ms,
@@ -111,8 +106,7 @@ struct StepSkipped {
   // unknown.
   std::optional<double> loss_scale{};
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     const auto total_where = [&](bool so) { return so ? std::optional(total) : std::nullopt; };
     v("step", step, required(Unit::steps), "");
     v("train_loss", loss, Unit::nats, "");
@@ -134,8 +128,7 @@ struct CheckpointSaved {
   double stall_ms = 0;  // time that training waited for it
   double write_ms = 0;  // time of writing, while training continued
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("path", checkpoint, Unit::none, "its folder");
     v("bytes", bytes, Unit::bytes, "of all ranks");
@@ -151,8 +144,7 @@ struct BatchesChanged {
   std::int64_t step = 0;  // steps done before it
   std::int64_t tokens_per_step = 0, seq_len = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("tokens_per_step", tokens_per_step, required(Unit::tokens), "of all ranks");
     v("seq_len", seq_len, required(Unit::tokens), "of a row");
@@ -165,8 +157,7 @@ struct LateQatStarted {
   std::int64_t step = 0;  // steps done before it
   double lr_scale = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("lr_scale", lr_scale, Unit::none, "at which it began");
   }
@@ -180,8 +171,7 @@ struct StageStarted {
   StageFacts facts;
   std::string log_name{};  // prefix of the log line
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
     v("share", share, Unit::none, "of the schedule that is done");
     facts.visit(v);
@@ -193,10 +183,7 @@ struct SwaStarted {
 
   std::int64_t step = 0;
 
-  template <class V>
-  void visit(V&& v) const {
-    v("step", step, required(Unit::steps), "");
-  }
+  void visit(auto&& v) const { v("step", step, required(Unit::steps), ""); }
 };
 
 }  // namespace tg

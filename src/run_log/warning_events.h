@@ -13,8 +13,7 @@ struct SettingWarning {
 
   std::string text;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("kind", std::string_view("settings"), required(), "settings");
     v("text", text, Unit::none, "");
   }
@@ -27,8 +26,7 @@ struct TokensStalled {
   std::int64_t first_step = 0, last_step = 0;
   double waited_ms = 0, elapsed_ms = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("kind", std::string_view("stall"), required(), "stall");
     v("first_step", first_step, Unit::steps, "in which it waited");
     v("step", last_step, Unit::steps, "the last one");
@@ -43,8 +41,7 @@ struct TokensRepeated {
 
   std::int64_t step = 0, pass = 0;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("kind", std::string_view("repetition"), required(), "repetition");
     v("step", step, Unit::steps, "");
     v("pass", pass, Unit::none, "from 1");
@@ -57,8 +54,7 @@ struct CheckpointFailed {
   std::int64_t step = 0;
   std::string error;
 
-  template <class V>
-  void visit(V&& v) const {
+  void visit(auto&& v) const {
     v("kind", std::string_view("checkpoint"), required(), "checkpoint");
     v("step", step, Unit::steps, "");
     v("text", error, Unit::none, "why there is none");

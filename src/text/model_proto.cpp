@@ -64,8 +64,7 @@ std::optional<Field> take_field(std::string_view& bytes) {
 }
 
 // Calls `visit` for each field; returns false if the bytes are not a complete message.
-template <class Visit>
-bool for_each_field(std::string_view bytes, Visit visit) {
+bool for_each_field(std::string_view bytes, auto visit) {
   while (!bytes.empty()) {
     const auto field = take_field(bytes);
     if (!field) return false;

@@ -35,8 +35,7 @@ OpenParquetColumn* library() {
 }
 
 // Calls f, and turns what Arrow throws into an error about the file.
-template <class F>
-auto reading(const std::string& path, F f) {
+auto reading(const std::string& path, auto f) {
   try {
     return f();
   } catch (const std::bad_alloc&) {

@@ -57,8 +57,7 @@ const SplitTokens& FinalScores::tokens() {
   return *tokens_;
 }
 
-template <class ScoreIt>
-void FinalScores::emit_score(FinalScored event, ScoreIt score) {
+void FinalScores::emit_score(FinalScored event, auto score) {
   wait_for_device(communicator_, machine_.device);
   const auto began = Clock::now();
   at::Tensor nll;
@@ -75,8 +74,7 @@ void FinalScores::emit_score(FinalScored event, ScoreIt score) {
   if (on_token_losses_) on_token_losses_(event.exact_line ? event.line_name : event.name, nll);
 }
 
-template <class ScoreIt>
-void FinalScores::emit_score(const std::string& name, std::int64_t stride, ScoreIt score) {
+void FinalScores::emit_score(const std::string& name, std::int64_t stride, auto score) {
   emit_score({.line_name = name, .name = name + "_exact", .stride = stride, .exact_line = true},
              score);
 }

@@ -55,10 +55,8 @@ class FinalScores {
   const SplitTokens& tokens();
   // Completes `event` with the score of `score(nll)` and emits it; nll as for OnTokenLosses, or
   // undefined.
-  template <class ScoreIt>
-  void emit_score(FinalScored event, ScoreIt score);
-  template <class ScoreIt>
-  void emit_score(const std::string& name, std::int64_t stride, ScoreIt score);
+  void emit_score(FinalScored event, auto score);
+  void emit_score(const std::string& name, std::int64_t stride, auto score);
 
   const Settings& settings_;
   const Machine& machine_;

@@ -39,8 +39,7 @@ class Pace {
   // The longest recent step, as a bound on the prediction's error. Precondition: known().
   double tolerance_ms() const { return longest_ms_; }
 
-  template <class LayerCall>
-  void visit_state(LayerCall&& call) {
+  void visit_state(auto&& call) {
     auto count = static_cast<std::int64_t>(ends_.size());
     call("pace.count", count);
     ends_.resize(static_cast<std::size_t>(count));
@@ -129,8 +128,7 @@ class RunClock {
                     const std::function<void()>& read_back);
 
   // Layer calls the state to save or restore, see RunState. Precondition: the clock is stopped.
-  template <class LayerCall>
-  void visit_state(LayerCall&& call) {
+  void visit_state(auto&& call) {
     double elapsed = elapsed_ms();
     call("clock.elapsed_ms", elapsed);
     host_.set(elapsed);

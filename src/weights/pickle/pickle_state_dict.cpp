@@ -21,8 +21,7 @@ bool is_wrapper(const Node& key) {
 }
 
 // Calls visit(key, value) for each item until a call returns true; returns whether one did.
-template <class Visit>
-bool any_item(const Node& dict, Visit visit) {
+bool any_item(const Node& dict, auto visit) {
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
     if (visit(*dict.items[i], *dict.items[i + 1])) return true;
   return false;

@@ -85,8 +85,7 @@ class PickleWriter {
   }
 
  private:
-  template <typename T>
-  void number(char opcode, T value) {
+  void number(char opcode, auto value) {
     out_.bytes += opcode;
     append_number(out_.bytes, value);
   }
