@@ -2,7 +2,6 @@
 // When a run saves its state, and how it exits on a stop signal.
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "checkpoint/checkpoint_writer.h"

@@ -3,11 +3,9 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "checkpoint/saved_state.h"
 #include "weights/tensors/named_tensors.h"

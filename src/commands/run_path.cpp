@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "commands/model_file.h"
+#include "model_io/model_path.h"
 
 namespace tg {
 

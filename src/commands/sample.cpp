@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <string>
-#include <string_view>
 
 #include "base/elapsed.h"
 #include "base/error.h"

@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "ops/quantize/quantize.h"
 #include "weights/tensors/dtype_names.h"

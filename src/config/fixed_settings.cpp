@@ -1,7 +1,6 @@
 #include "config/fixed_settings.h"
 
 #include <algorithm>
-#include <functional>
 #include <type_traits>
 #include <utility>
 

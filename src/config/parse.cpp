@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <cxxopts.hpp>
 #include <map>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/escaped.h"
 #include "config/derived.h"
-#include "config/env_file.h"
 #include "config/resolved.h"
 #include "config/script_names.h"
 #include "config/suggest.h"

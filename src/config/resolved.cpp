@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "config/env_file.h"
 #include "config/script_names.h"
 #include "config/types/text.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "data/batch.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <utility>

@@ -2,7 +2,6 @@
 // Random numbers of NumPy's Generator(PCG64(seed)), that is numpy.random.default_rng(seed):
 // O'Neill's PCG64 with XSL-RR output (PCG: A Family of Simple Fast Space-Efficient Statistically
 // Good Algorithms, 2014), seeded through NumPy's SeedSequence.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -9,7 +9,6 @@
 #include "files/json_file.h"
 
 namespace tg {
-
 namespace {
 
 std::vector<std::int64_t> read_table(const std::string& path, std::int64_t vocab_size) {

@@ -1,7 +1,5 @@
 #include "data/sampled_digest.h"
 
-#include <fmt/format.h>
-
 #include <vector>
 
 namespace tg {

@@ -1,11 +1,7 @@
 #include "data/shard.h"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
 #include "data/sampled_digest.h"

@@ -1,7 +1,6 @@
 #include "data/shard_header.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <span>
 

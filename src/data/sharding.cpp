@@ -15,7 +15,6 @@
 #include "text/document_encoder.h"
 #include "text/text_files.h"
 #include "text/text_progress.h"
-#include "text/tokenizer.h"
 
 namespace tg {
 namespace {

@@ -7,10 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "data/ids.h"

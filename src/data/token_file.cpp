@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "base/escaped.h"

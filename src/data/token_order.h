@@ -10,7 +10,6 @@
 //   listed     a given list of places; used by validation.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 

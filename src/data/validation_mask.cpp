@@ -15,7 +15,6 @@
 #include "text/word_boundary.h"
 
 namespace tg {
-
 namespace {
 
 constexpr std::int64_t kMaxVocab = 1 << 17;  // a table of 2 GiB

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/progress.h"

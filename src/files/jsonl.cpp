@@ -7,10 +7,8 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.h"
-#include "files/json_file.h"
 
 namespace tg {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 // JSON for other programs: numbers round-trip, and non-finite numbers, which JSON does not have,
 // become null.
-#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -10,7 +10,6 @@
 #include "model_io/model_path.h"
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
-#include "recipes/recipe.h"
 #include "weights/pickle/torch_file.h"
 #include "weights/safetensors/safetensors.h"
 #include "weights/tensors/tensor_check.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "base/is_in.h"
 #include "optim/gradient_norm.h"

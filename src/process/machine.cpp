@@ -18,7 +18,6 @@
 #include "process/threads.h"
 
 namespace tg {
-
 namespace {
 
 at::Device choose_device(DeviceChoice choice, const std::vector<std::string>& gpus,

@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <cassert>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <string_view>

@@ -1,5 +1,4 @@
 // LogSink's lines at the start of a run.
-#include "base/log.h"
 #include "base/python_format.h"
 #include "config/derived.h"
 #include "config/types/text.h"

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string>
 
 #include "base/log.h"
 #include "base/process_exit.h"

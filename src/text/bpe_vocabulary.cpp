@@ -1,7 +1,6 @@
 #include "text/bpe_vocabulary.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
 #include "base/escaped.h"

@@ -1,7 +1,5 @@
 #include "text/model_proto.h"
 
-#include <cstdint>
-
 namespace tg {
 namespace {
 

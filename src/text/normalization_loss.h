@@ -2,7 +2,6 @@
 // Measures, on the first documents, what a tokenizer's normalization loses of a text.
 #include <cstdint>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "text/tokenizer.h"

@@ -4,8 +4,6 @@
 
 #include <filesystem>
 
-#include "base/log.h"
-
 namespace tg {
 namespace {
 

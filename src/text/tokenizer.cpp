@@ -1,7 +1,6 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 #include "text/unigram_path.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cfloat>
 
 #include "base/utf8.h"

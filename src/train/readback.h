@@ -1,8 +1,6 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <cstdint>
-
 namespace tg {
 
 // Asynchronous device-to-host copy of a step's metrics. It is queued after the step's work, so that

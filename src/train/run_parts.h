@@ -1,7 +1,6 @@
 #pragma once
 // Components of a run. Training uses RunParts; commands that score or sample use ModelParts, and
 // make_validation() for scores.
-#include <memory>
 
 #include "base/span_log.h"
 #include "comm/communicator.h"

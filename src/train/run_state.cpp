@@ -7,7 +7,6 @@
 #include "config/types/text.h"
 
 namespace tg {
-
 namespace {
 
 // Restores a snapshot into the state, which is visited in the order in which it was saved.

@@ -1,6 +1,5 @@
 #include "train/train_step.h"
 
-#include <cmath>
 #include <utility>
 
 #include "base/stop_signal.h"

@@ -14,12 +14,10 @@
 #include "train/calibration.h"
 #include "train/final_scores.h"
 #include "train/peer_waits.h"
-#include "train/run.h"
 #include "train/step_launcher.h"
 #include "train/warm_up.h"
 
 namespace tg {
-
 namespace {
 
 // Final outputs of a run: its weights, as they are and quantized, and their scores.

@@ -1,7 +1,6 @@
 #include "train/warm_up.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "config/derived.h"
@@ -11,7 +10,6 @@
 #include "train/peer_waits.h"
 
 namespace tg {
-
 namespace {
 
 // Zeros as tokens: a pass's memory does not depend on token values.

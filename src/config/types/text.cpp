@@ -1,7 +1,5 @@
 #include "config/types/text.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/python_format.h"

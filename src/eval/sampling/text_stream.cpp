@@ -1,7 +1,6 @@
 #include "eval/sampling/text_stream.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/utf8.h"
 #include "text/caseops.h"

@@ -1,6 +1,5 @@
 #pragma once
 // Streams generated text: in complete UTF-8 characters, and up to a stop text.
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>

@@ -1,7 +1,6 @@
 #include "eval/scores/document_windows.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <span>
 #include <utility>

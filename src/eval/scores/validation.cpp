@@ -4,13 +4,11 @@
 
 #include "config/derived.h"
 #include "config/mode.h"
-#include "data/feeder.h"
 #include "data/prefetch.h"
 #include "device/fit_rows.h"
 #include "model/micro_step.h"
 
 namespace tg {
-
 namespace {
 
 std::int64_t count_predictions(const Settings& settings, const TokenSource& tokens) {

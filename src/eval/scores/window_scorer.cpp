@@ -7,7 +7,6 @@
 #include "eval/scores/eta.h"
 
 namespace tg {
-
 namespace {
 
 // Enough rows to fill a large GPU; on a CPU, activations of more rows would exceed its caches.

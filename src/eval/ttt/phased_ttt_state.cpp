@@ -1,6 +1,5 @@
 #include "eval/ttt/phased_ttt_state.h"
 
-#include <charconv>
 #include <filesystem>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "weights/artifact/read_artifact.h"
 
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"

@@ -7,7 +7,6 @@
 #include "base/elapsed.h"
 #include "base/progress.h"
 #include "files/compressed.h"
-#include "ops/quantize/quantize.h"
 #include "weights/artifact/artifact_payload.h"
 
 namespace tg {

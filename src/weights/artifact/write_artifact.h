@@ -3,7 +3,6 @@
 // torch.load(weights_only=True) reads once decompressed. Both keep tensors of up to 65,536 elements
 // unquantized.
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ops/quantize/quantize.h"

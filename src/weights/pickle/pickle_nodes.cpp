@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <string>
 #include <unordered_set>
 
 #include "weights/tensors/tensor_check.h"

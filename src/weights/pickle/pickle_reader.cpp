@@ -8,7 +8,6 @@
 #include "files/little_endian.h"
 #include "weights/pickle/pickle_nodes.h"
 #include "weights/tensors/dtype_names.h"
-#include "weights/tensors/tensor_check.h"
 
 namespace tg {
 namespace pickle {

@@ -1,8 +1,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
 #include <unordered_set>
 
 #include "base/is_in.h"

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "files/byte_source.h"
 #include "files/little_endian.h"
 #include "weights/tensors/dtype_names.h"
 #include "weights/tensors/tensor_check.h"
