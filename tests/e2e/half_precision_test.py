@@ -3,10 +3,10 @@
 import signal
 import unittest
 
-from harness import SMALL, RunTest, read_until, train_losses
+from harness import TWO_LAYERS, RunTest, read_until, train_losses
 
 # Few tokens, because fp16 GEMMs are slow on a CPU.
-FEW_TOKENS = dict(SMALL, TRAIN_BATCH_TOKENS=256, VAL_LOSS_EVERY=0, VAL_BATCH_SIZE=512, VAL_TOKENS=512)
+FEW_TOKENS = dict(TWO_LAYERS, TRAIN_BATCH_TOKENS=256, VAL_LOSS_EVERY=0, VAL_BATCH_SIZE=512, VAL_TOKENS=512)
 # A loss whose gradient overflows in fp16 at the first scales.
 OVERFLOWING = dict(COMPUTE_DTYPE="fp16", MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, WARMUP_STEPS=0)
 

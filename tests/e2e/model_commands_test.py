@@ -11,7 +11,7 @@ import subprocess
 import unittest
 import zlib
 
-from harness import BUILD, SMALL, TOKENIZER, RunTest, common_folder, mpirun
+from harness import BUILD, SMALL, TOKENIZER, TWO_LAYERS, RunTest, common_folder, mpirun
 
 # Settings for final scores: an artifact, two strides of sliding windows and test-time training.
 SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=512, TTT_EPOCHS=1,
@@ -29,6 +29,7 @@ def exact_scores(lines):
 
 
 class ModelTest(RunTest):
+    small = TWO_LAYERS
     runs = {}
 
     def trained(self, name, **settings):
@@ -190,7 +191,7 @@ class EvalTest(ModelTest):
         alone = self.folder / "alone"
         alone.mkdir()
         shutil.copy(out / "final_model.pt", alone)
-        given = {**SMALL, **SCORED, "DATA_PATH": self.shards, "TOKENIZER_PATH": TOKENIZER, "TTT_ENABLED": 0}
+        given = {**TWO_LAYERS, **SCORED, "DATA_PATH": self.shards, "TOKENIZER_PATH": TOKENIZER, "TTT_ENABLED": 0}
         scores = self.eval(alone / "final_model.pt", **given)
         self.assertIn("alone/config.json: no such file", self.errors)
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
@@ -313,7 +314,7 @@ class SampleTest(ModelTest):
     def test_windows_and_segments_hide_the_same_with_and_without_the_cache(self):
         words = ["--prompt", "You may", "--temperature", 1.5]
         whole = self.sample(*words)
-        for hide in (["--attention-window", "3,0,1,5"], ["--document-attention", 1, "--segment-limit", 3]):
+        for hide in (["--attention-window", "3,1"], ["--document-attention", 1, "--segment-limit", 3]):
             texts = {self.sample(*words, *hide, "--kv-cache", cache) for cache in (0, 1)}
             self.assertEqual(len(texts), 1, hide)
             self.assertNotIn(whole, texts, hide)
@@ -375,12 +376,12 @@ class InspectTest(ModelTest):
         text = self.prints("inspect", out / "final_model.int6.ptz")
         self.assertIn("final_model.int6.ptz: artifact, int6 (.xz)\n", text)
         self.assertRegex(text, r"\nblocks\.0\.attn\.c_q\.weight +F16 +\[32, 32\] ")
-        self.assertIn("\n  NUM_LAYERS=4\n", text)
+        self.assertIn("\n  NUM_LAYERS=2\n", text)
 
     def test_what_quantisation_would_cost(self):
         out, _ = self.trained("int6")
         text = self.prints("inspect", "--quantization", out / "final_model.safetensors")
-        self.assertRegex(text, r"\nqo_bank\[7\] +\[32, 32\] +#*\+? +\d+\.\d\d +\d\.\d{3}\n")
+        self.assertRegex(text, r"\nqo_bank\[3\] +\[32, 32\] +#*\+? +\d+\.\d\d +\d\.\d{3}\n")
         self.refuses(64, "found an artifact", "inspect", "--quantization", out / "final_model.int6.ptz")
 
 

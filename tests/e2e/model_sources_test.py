@@ -55,7 +55,7 @@ class FoldersTest(SourcesTest):
         artifact = (run / "final_model.int6.ptz").read_bytes()
         self.assertEqual(self.quantized(run), artifact)
         self.assertIn(f"{run}: the model is {run}/final_model.safetensors\n", self.errors)
-        self.assertIn("\n  NUM_LAYERS=4\n", self.prints("inspect", run))
+        self.assertIn("\n  NUM_LAYERS=2\n", self.prints("inspect", run))
         longer = self.copied("longer")
         (longer / "checkpoints" / "finished.json").unlink()  # as a run does that continues
         self.quantized(longer)
@@ -78,7 +78,7 @@ class FoldersTest(SourcesTest):
         self.assertEqual(raw, (plain / "final_model.int6.ptz").read_bytes())
         tables = [self.prints("inspect", "--weights", weights, last) for weights in ("raw", "ema")]
         self.assertIn(": checkpoint, the weights as trained\n", tables[0])
-        self.assertIn("\n  NUM_LAYERS=4\n", tables[1])
+        self.assertIn("\n  NUM_LAYERS=2\n", tables[1])
         self.assertNotEqual(*(table.split("\n\n")[1] for table in tables))
 
     def test_every_command_takes_a_checkpoint(self):

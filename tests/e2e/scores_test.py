@@ -13,7 +13,7 @@ import zlib
 import torch
 from safetensors.torch import load_file
 
-from harness import SOURCE, RunTest
+from harness import SOURCE, TWO_LAYERS, RunTest
 
 EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_LR=0.05,
                   TRAIN_BATCH_TOKENS=1024, VAL_TOKENS=2048, VAL_BATCH_SIZE=2048)
@@ -30,6 +30,7 @@ def finals(events):
 
 
 class ScoresTest(RunTest):
+    small = TWO_LAYERS
     scored = None
 
     def train_with_everything(self):

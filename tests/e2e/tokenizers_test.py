@@ -6,12 +6,12 @@ import struct
 import subprocess
 import unittest
 
-from harness import BUILD, TEXT, TOKENIZER, TWO_LAYERS, VOCAB, write_shard
+from harness import BUILD, TEXT, TOKENIZER, VOCAB, write_shard
 from model_commands_test import ModelTest
 
 WORDS, SUFFIX, ODD, CASEOPS = (TOKENIZER.with_name(f"data_{name}.model") for name in ("words", "suffix", "odd", "caseops"))
 PIECES = {WORDS: 419, SUFFIX: 399, ODD: 300, CASEOPS: 420, TOKENIZER: VOCAB}
-RUN = dict(TWO_LAYERS, ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_TOKENS=0, TTT_ENABLED=0,
+RUN = dict(ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_TOKENS=0, TTT_ENABLED=0,
            TRAIN_BATCH_TOKENS=1024, VAL_BATCH_SIZE=16384)
 
 
