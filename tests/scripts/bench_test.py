@@ -46,20 +46,19 @@ class BenchTest(unittest.TestCase):
         """Runs what scripts/bench.sh runs as a fork of this process, and its PyTorch peers as forks of that one, since each
         would import torch for as long as it trains."""
         sys.path.insert(0, str(SOURCE / "tests" / "bench"))
-        with mock.patch.dict(os.environ, self.environment(FORKED_PEERS="1")):
-            import bench
-            import torch._dynamo  # noqa: F401
         output = self.folder / "output"
 
         def run():
             with open(output, "w", encoding="utf-8") as file:
                 for stream in (1, 2):
                     os.dup2(file.fileno(), stream)
-            os.environ.update(self.environment(FORKED_PEERS="1"))
             sys.exit(bench.main([*map(str, arguments)]))
 
-        process = multiprocessing.get_context("fork").Process(target=run)
-        process.start()
+        with mock.patch.dict(os.environ, self.environment(FORKED_PEERS="1")):
+            import bench
+            import torch._dynamo  # noqa: F401
+            process = multiprocessing.get_context("fork").Process(target=run)
+            process.start()
         process.join(250)
         process.kill()
         process.join()

@@ -5,7 +5,7 @@
 
 namespace tg::test {
 
-// A head gate's gradients as before a QKV projection that takes that of the gate's input.
+// Returns what a head gate finds where the QKV projection takes the gradient of the gate's input.
 inline PassedGradientsPtr taken_gate_x() {
   return std::make_shared<PassedGradients>(PassedGradients{.takes_gate_x = true});
 }

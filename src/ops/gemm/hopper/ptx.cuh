@@ -1,6 +1,6 @@
 #pragma once
 // PTX wrappers, one instruction each: mbarrier, TMA, stmatrix, setmaxnreg, wgmma. They compile for
-// sm_90a only; ops/mma.cuh has those of every GPU.
+// sm_90a only; ops/mma.cuh has the instructions of every GPU.
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
