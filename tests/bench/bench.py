@@ -12,6 +12,7 @@ Training, in bf16 with synthetic tokens:
   fp8         what each part of FP8 gains: FP8=mlp; qkv; out; head; mlp,qkv,head; 1
   shapes      vocabulary, heads and widths that train_gpt pads, beside their neighbours
   recurrence  the last record before depth recurrence and in it: bf16, ACTIVATION_RECOMPUTE=light, FP8=1, torch.compile
+  generic     torch.compile, and train_gpt with and without Hopper's kernels (HOPPER=0)
   stages      records 43, 89 and 91 in each of their stages: bf16, parts in FP8, torch.compile
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
@@ -101,6 +102,9 @@ RECURRENCE = [dataclasses.replace(variant, group=group, settings={**variant.sett
               for group, begins in (("before recurrence", 2), ("in recurrence", 0))
               for variant in (Variant("bf16"), Variant("bf16, light", {"ACTIVATION_RECOMPUTE": "light"}), FP8[-1], PEER)]
 
+GENERIC = [PEER, *(dataclasses.replace(variant, name=variant.name + suffix, settings=variant.settings | settings)
+                   for suffix, settings in (("", {}), (", HOPPER=0", {"HOPPER": 0})) for variant in (FP8[0], FP8[-1]))]
+
 
 def stage_variants(presets, stages, variants, tiny):
     """stages: the settings of each."""
@@ -161,6 +165,7 @@ BENCHES = {
                     tiny={"NUM_LAYERS": 1, "MLP_MULT": 1, "MUON_BACKEND_STEPS": 1, "TRAIN_BATCH_TOKENS": 128}),
     "recurrence": Bench(("record_1061",), RECURRENCE, rounds=1, columns=(*FIRST, *LAST), settings={"WARMUP_STEPS": 0},
                         tiny={"NUM_LAYERS": 6, "XSA_LAST_N": 6, "LOOP_START": 2, "LOOP_END": 3, "PARALLEL_START_LAYER": 4}),
+    "generic": Bench(("record", "speedrun_124m", "record_1061"), GENERIC, rounds=1, settings={"ENABLE_LOOPING_AT": 2}),
     "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
                     columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,
