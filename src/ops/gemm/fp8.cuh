@@ -38,6 +38,18 @@ __device__ inline float max_abs(float amax, float value) {
   return amax;
 }
 
+// Quantizes a chunk: elements times inverse_scale, and raises amax to the largest of |elements|.
+template <typename T>
+__device__ uint4 fp8_chunk(const Pack<T, kFp8Chunk>& x, float inverse_scale, float& amax) {
+  unsigned words[kFp8Chunk / 4] = {};
+#pragma unroll
+  for (int i = 0; i < kFp8Chunk; i += 2) {
+    amax = max_abs(max_abs(amax, x[i]), x[i + 1]);
+    words[i / 4] |= fp8_pair(x[i] * inverse_scale, x[i + 1] * inverse_scale) << 8 * (i % 4);
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 // Stores eight elements times `factor` in FP8 at `to`, and raises amax to the largest of
 // |elements|.
 template <typename Fp8, typename Elements>

@@ -14,15 +14,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto stride = std::int64_t{gridDim.x} * kThreads;
   for (auto i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < chunks; i += stride) {
     const auto x_pack = load_pack<T, kFp8Chunk>(x + i * kFp8Chunk);
-    unsigned words[kFp8Chunk / 4] = {};
-#pragma unroll
-    for (int j = 0; j < kFp8Chunk; j += 2) {
-      amax = max_abs(max_abs(amax, x_pack[j]), x_pack[j + 1]);
-      const unsigned pair = fp8_pair(x_pack[j] * inverse_scale, x_pack[j + 1] * inverse_scale);
-      words[j / 4] |= pair << 8 * (j % 4);
-    }
-    __stwb(static_cast<uint4*>(copy.values) + i,
-           make_uint4(words[0], words[1], words[2], words[3]));
+    __stwb(static_cast<uint4*>(copy.values) + i, fp8_chunk(x_pack, inverse_scale, amax));
   }
   raise_amax(copy.amax, amax);
 }

@@ -17,6 +17,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   struct Weights {
     Weight up, down;
     float slope;
+    bool on_hopper;
   };
   // rows [T, F], transposed [F, T]; signs of x·upᵀ.
   struct Activation {
@@ -26,11 +27,20 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   // Computes the activation of x, in e4m3.
   static Activation activate(const at::Tensor& x, const Weights& weights) {
     const auto shape = mlp_shape(x, weights.up.value);
-    const Activation out{
-        at::empty({shape.rows, shape.hidden}, x.options()),
-        empty_fp8_transposed(x, shape.rows, shape.hidden),
-        at::empty({cuda::fp8_mlp_sign_bytes(shape)}, x.options().dtype(at::kByte))};
+    const auto elementwise = activation_shape(x, weights.up.value);
+    const auto sign_bytes = weights.on_hopper ? cuda::fp8_mlp_sign_bytes(shape)
+                                              : cuda::activation_sign_bytes(elementwise);
+    const Activation out{at::empty({shape.rows, shape.hidden}, x.options()),
+                         empty_fp8_transposed(x, shape.rows, shape.hidden),
+                         at::empty({sign_bytes}, x.options().dtype(at::kByte))};
     const auto &up = weights.up.fp8, &down = weights.down.fp8;
+    if (!weights.on_hopper) {
+      const auto hidden = fp8_matmul(x, up.input.scale, up.value, up.scale);
+      cuda::activate_in_fp8(elementwise, const_data(hidden), weights.slope,
+                            fp8_copy(out.rows, down.input), mutable_data(out.transposed),
+                            mutable_data(out.signs), current_stream(x));
+      return out;
+    }
     cuda::fp8_mlp_up(shape, const_data(x), const_data(up.value),
                      fp8_gemm(up.input.scale, up.scale, fp8_copy(out.rows, down.input)),
                      weights.slope, mutable_data(out.transposed), mutable_data(out.signs),
@@ -44,6 +54,15 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     const auto shape = mlp_shape(dy, weights.up.value);
     const auto rows = at::empty({shape.rows, shape.hidden}, dy.options());
     const auto &up = weights.up.fp8, &down = weights.down.fp8;
+    if (!weights.on_hopper) {
+      const auto d_activation =
+          fp8_matmul(dy, down.output_gradient.scale, down.transposed, down.scale);
+      cuda::activation_backward_in_fp8(
+          activation_shape(dy, weights.up.value), const_data(d_activation),
+          const_fp32_data(down.input.scale), const_data(signs), weights.slope,
+          fp8_copy(rows, up.output_gradient), mutable_data(transposed), current_stream(dy));
+      return rows;
+    }
     cuda::fp8_mlp_down_backward(
         shape, const_data(dy), const_data(down.transposed),
         fp8_gemm(down.output_gradient.scale, down.scale, fp8_copy(rows, up.output_gradient)),
@@ -93,12 +112,13 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
 }  // namespace
 
 at::Tensor fp8_mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
-                   bool recompute) {
+                   bool recompute, Kernel kernel) {
   assert(x.form() != NormedForm::deferred_scale);
   // Else autograd would not call backward.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
-  return Fp8Mlp::apply(x.tensor(), x, Fp8Mlp::Weights{up, down, static_cast<float>(slope)},
-                       recompute);
+  const bool on_hopper = kernel == Kernel::hopper_fp8;
+  return Fp8Mlp::apply(x.tensor(), x,
+                       Fp8Mlp::Weights{up, down, static_cast<float>(slope), on_hopper}, recompute);
 }
 
 }  // namespace tg

@@ -1,12 +1,15 @@
 #pragma once
+#include "ops/fused.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
 
-// mlp() with FP8 weights, on Hopper; x must not be scaled by row. The activation and its gradient
+// mlp() with FP8 weights, on a GPU; x must not be scaled by row. The activation and its gradient
 // are written in e4m3 both as rows, for the next GEMM, and transposed, for the weight-gradient
-// GEMMs. The transposed activation and a sign bit per element are saved for backward.
+// GEMMs: by Kernel::hopper_fp8 in GEMM epilogues, so that nothing of width F is in 16 bits, by
+// Kernel::cuda_fp8 after the GEMMs. The transposed activation and a sign bit per element are saved
+// for backward.
 at::Tensor fp8_mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
-                   bool recompute);
+                   bool recompute, Kernel kernel);
 
 }  // namespace tg

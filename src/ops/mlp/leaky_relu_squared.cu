@@ -1,6 +1,7 @@
 // LeakyReLU squared. Forward reads and writes once, backward reads twice and writes once; the ATen
 // reference makes six and nine passes over the tensor. Memory-bound: 16-byte accesses.
 #include "ops/kernels.cuh"
+#include "ops/mlp/activation.cuh"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
 
 namespace tg::cuda {
@@ -11,10 +12,7 @@ constexpr int kThreads = 256;
 
 struct Forward {
   float slope;
-  __device__ float operator()(float x, float) const {
-    const float u = x > 0 ? x : slope * x;
-    return u * u;
-  }
+  __device__ float operator()(float x, float) const { return activation_of(x, slope); }
 };
 struct Backward {
   float slope;

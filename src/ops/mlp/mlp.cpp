@@ -4,6 +4,7 @@
 
 #include <cassert>
 
+#include "ops/gemm/gemm.h"
 #include "ops/kernels.h"
 #include "ops/mlp/fp8_mlp.h"
 #include "ops/mlp/leaky_relu_squared.h"
@@ -15,94 +16,102 @@ namespace tg {
 
 namespace {
 
+// Saves the activation and its signs, unless `recompute`. Kernel::hopper computes the activation
+// and its gradient in GEMM epilogues, Kernel::cuda after the GEMMs.
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
+  struct Call {
+    Weight up, down;
+    float slope;
+    bool recompute;
+    Kernel kernel;
+  };
   // Returns leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
-  static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,
-                             double slope, const at::Tensor& signs) {
+  static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const Call& call,
+                             const at::Tensor& signs) {
+    const auto& up = call.up.value;
+    if (call.kernel == Kernel::cuda) {
+      const auto activation = gemm(x, up.t());
+      cuda::activate(activation_shape(x, up), const_fp32_data(row_scale), call.slope,
+                     mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
+      return activation;
+    }
     auto sizes = x.sizes().vec();
     sizes.back() = up.size(0);
     const auto activation = at::empty(sizes, x.options());
     cuda::mlp_up(mlp_shape(x, up), const_data(x), const_data(up), const_fp32_data(row_scale),
-                 static_cast<float>(slope), mutable_data(activation), mutable_data(signs),
-                 dtype_of(x), current_stream(x));
+                 call.slope, mutable_data(activation), mutable_data(signs), dtype_of(x),
+                 current_stream(x));
     return activation;
   }
   // Overwrites the activation with the gradient of x·upᵀ.
   static void differentiate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& dy,
-                            const at::Tensor& up, const at::Tensor& down,
-                            const at::Tensor& activation, const at::Tensor& signs, double slope) {
-    cuda::mlp_down_backward(mlp_shape(x, up), const_data(dy), const_data(down),
-                            const_fp32_data(row_scale), const_data(activation), const_data(signs),
-                            static_cast<float>(slope), mutable_data(activation), dtype_of(x),
-                            current_stream(x));
+                            const Call& call, const at::Tensor& activation,
+                            const at::Tensor& signs) {
+    const auto &up = call.up.value, &down = call.down.value;
+    if (call.kernel == Kernel::cuda) {
+      const auto d_activation = gemm(dy, down);
+      cuda::activation_backward(activation_shape(x, up), const_data(d_activation),
+                                const_fp32_data(row_scale), const_data(signs), call.slope,
+                                mutable_data(activation), dtype_of(x), current_stream(x));
+    } else {
+      cuda::mlp_down_backward(mlp_shape(x, up), const_data(dy), const_data(down),
+                              const_fp32_data(row_scale), const_data(activation), const_data(signs),
+                              call.slope, mutable_data(activation), dtype_of(x), current_stream(x));
+    }
   }
-  static at::Tensor empty_signs(const at::Tensor& x, const at::Tensor& up) {
-    return at::empty({cuda::mlp_sign_bytes(mlp_shape(x, up))}, x.options().dtype(at::kByte));
+  static at::Tensor empty_signs(const at::Tensor& x, const Call& call) {
+    const auto bytes = call.kernel == Kernel::cuda
+                           ? cuda::activation_sign_bytes(activation_shape(x, call.up.value))
+                           : cuda::mlp_sign_bytes(mlp_shape(x, call.up.value));
+    return at::empty({bytes}, x.options().dtype(at::kByte));
   }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
-                            const OptionalTensor& row_scale, const Weight& up, const Weight& down,
-                            double slope, bool recompute) {
-    const auto signs = recompute ? at::Tensor() : empty_signs(x, up.value);
-    const auto activation = activate(x, or_undefined(row_scale), up.value, slope, signs);
-    context->save_for_backward({x, recompute ? at::Tensor() : activation, signs,
-                                or_undefined(row_scale), up.value, down.value});
-    context->saved_data["up"] = in_capsule(up);
-    context->saved_data["down"] = in_capsule(down);
-    context->saved_data["slope"] = slope;
-    return linear_forward(activation, down);
+                            const OptionalTensor& row_scale, const Call& call) {
+    const auto signs = call.recompute ? at::Tensor() : empty_signs(x, call);
+    const auto activation = activate(x, or_undefined(row_scale), call, signs);
+    context->save_for_backward({x, call.recompute ? at::Tensor() : activation, signs,
+                                or_undefined(row_scale), call.up.value, call.down.value});
+    context->saved_data["call"] = in_capsule(call);
+    return linear_forward(activation, call.down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &row_scale = saved[3];
-    const auto up = from_capsule<Weight>(context->saved_data["up"]);
-    const auto down = from_capsule<Weight>(context->saved_data["down"]);
-    const double slope = context->saved_data["slope"].toDouble();
-    const bool recompute = !saved[1].defined();
-    const auto signs = recompute ? empty_signs(x, up.value) : saved[2];
+    const auto call = from_capsule<Call>(context->saved_data["call"]);
+    const auto signs = call.recompute ? empty_signs(x, call) : saved[2];
     const auto activation =
-        as_rows(recompute ? activate(x, row_scale, up.value, slope, signs) : saved[1]);
+        as_rows(call.recompute ? activate(x, row_scale, call, signs) : saved[1]);
     const auto dy = as_rows(aligned_contiguous(upstream[0]));
-    accumulate_gradient(down, dy, activation);
+    accumulate_gradient(call.down, dy, activation);
     // The activation is no longer needed.
-    if (!recompute) torch::autograd::impl::bump_version(saved[1]);
-    differentiate(x, row_scale, dy, up.value, down.value, activation, signs, slope);
-    const auto dx = linear_backward(x, up, activation);
-    const at::Tensor none;
-    return {dx, none, none, none, none, none};
+    if (!call.recompute) torch::autograd::impl::bump_version(saved[1]);
+    differentiate(x, row_scale, dy, call, activation, signs);
+    const auto dx = linear_backward(x, call.up, activation);
+    return {dx, at::Tensor(), at::Tensor()};
   }
 };
 
-// leaky_relu_squared(hidden), in FP8 if `fp8`, for the GEMM of `down`.
-NormedInput activation_of(const at::Tensor& hidden, double slope, const Weight& down, bool fp8) {
-  const NormedInput activation = leaky_relu_squared(hidden, slope);
-  return fp8 ? activation.in_fp8(down.fp8.input) : activation;
-}
-
 // linear(leaky_relu_squared(linear(x, up)), down) that saves x·upᵀ but not the activation.
 struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
-  // `in`: x, also in FP8 if the form is quantized.
-  static at::Tensor forward(AutogradContext* context, const at::Tensor&, const NormedInput& in,
-                            const Weight& up, const Weight& down, double slope) {
-    const bool fp8 = in.form() == NormedForm::quantized;
-    const auto hidden = linear_forward(in, up);
-    context->save_for_backward({in.saved(), hidden, up.value, down.value});
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
+                            const Weight& down, double slope) {
+    const auto hidden = linear_forward(x, up);
+    context->save_for_backward({x, hidden, up.value, down.value});
     context->saved_data["up"] = in_capsule(up);
     context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
-    return linear_forward(activation_of(hidden, slope, down, fp8), down);
+    return linear_forward(leaky_relu_squared(hidden, slope), down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &hidden = saved[1];
     const double slope = context->saved_data["slope"].toDouble();
     const auto down = from_capsule<Weight>(context->saved_data["down"]);
-    const bool fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
-    const auto activation = activation_of(hidden, slope, down, fp8);
-    const auto d_activation = linear_backward(activation.saved(), down, upstream[0]);
+    const auto d_activation = linear_backward(leaky_relu_squared(hidden, slope), down, upstream[0]);
     const auto d_hidden = leaky_relu_squared_backward(hidden, d_activation, slope);
     const auto dx = linear_backward(x, from_capsule<Weight>(context->saved_data["up"]), d_hidden);
     const at::Tensor none;
-    return {dx, none, none, none, none};
+    return {dx, none, none, none};
   }
 };
 
@@ -120,36 +129,35 @@ Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
   if (differentiates || !use_kernels(x)) return Kernel::aten;
   if (supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value))
     return fp8 ? Kernel::hopper_fp8 : Kernel::hopper;
-  return fp8 ? Kernel::cuda_fp8 : Kernel::aten;
+  if (fp8) return Kernel::cuda_fp8;
+  return x.scalar_type() != at::kFloat && up.value.size(0) % 8 == 0 ? Kernel::cuda : Kernel::aten;
 }
 
 NormedForm mlp_input(Kernel kernel) {
-  return in_fp8(kernel)             ? NormedForm::quantized
-         : kernel == Kernel::hopper ? NormedForm::deferred_scale
-                                    : NormedForm::materialized;
+  if (in_fp8(kernel)) return NormedForm::quantized;
+  return kernel == Kernel::aten ? NormedForm::materialized : NormedForm::deferred_scale;
 }
 
 at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
                bool recompute, Kernel kernel) {
   const bool grad = at::GradMode::is_enabled();
-  if (kernel == Kernel::hopper_fp8) {
+  if (in_fp8(kernel)) {
     const bool scaled = in.form() == NormedForm::deferred_scale;
-    return fp8_mlp(scaled ? in.materialized() : in, up, down, slope, recompute);
+    return fp8_mlp(scaled ? in.materialized() : in, up, down, slope, recompute, kernel);
   }
-  if (kernel == Kernel::hopper) {
+  if (kernel != Kernel::aten) {
     const auto x = aligned_contiguous(in.tensor());
-    if (!grad)
-      return linear_forward(FusedMlp::activate(x, in.row_scale(), up.value, slope, {}), down);
+    const FusedMlp::Call call{up, down, static_cast<float>(slope), recompute, kernel};
+    if (!grad) return linear_forward(FusedMlp::activate(x, in.row_scale(), call, {}), down);
     assert(x.requires_grad());  // else autograd would not call backward
-    return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
+    return FusedMlp::apply(x, optional_tensor(in.row_scale()), call);
   }
-  const bool fp8 = kernel == Kernel::cuda_fp8;
-  const auto x = fp8 ? in.in_fp8(up.fp8.input) : in.materialized();
+  const auto x = in.materialized().tensor();
   if (grad && supports_custom_backward(up, down) && recompute) {
-    assert(x.tensor().requires_grad());
-    return RecomputingMlp::apply(x.tensor(), x, up, down, slope);
+    assert(x.requires_grad());
+    return RecomputingMlp::apply(x, up, down, slope);
   }
-  return linear(activation_of(linear(x, up), slope, down, fp8), down);
+  return linear(leaky_relu_squared(linear(x, up), slope), down);
 }
 
 at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,

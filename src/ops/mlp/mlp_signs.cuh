@@ -2,6 +2,7 @@
 // Signs of x·upᵀ: a uint2 per thread and subtile with one word per wgmma tile and one bit for each
 // of its 32 accumulators, the first in the highest bit.
 #include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/mlp/activation.cuh"
 #include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda::hopper {
@@ -32,11 +33,6 @@ __device__ inline bool pop_sign(unsigned& bits) {
   const bool negative = static_cast<int>(bits) < 0;
   bits <<= 1;
   return negative;
-}
-__device__ inline float approximate_sqrt(float x) {
-  float y;
-  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 }  // namespace tg::cuda::hopper

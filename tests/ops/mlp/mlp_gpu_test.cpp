@@ -86,7 +86,9 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   const at::NoGradGuard no_grad;
   const auto separate =
       linear(leaky_relu_squared(linear(scaled(x), {up, {}}), c.slope), {down, {}});
-  EXPECT_EQ(at::equal(found.y, separate), !fused) << "not the path that was meant";
+  // A scale is applied before the activation, so that the normalized rows are not rounded.
+  const bool rounds_alike = !fused && !(c.scaled && c.hidden % 8 == 0);
+  EXPECT_EQ(at::equal(found.y, separate), rounds_alike) << "not the path that was meant";
 }
 
 TEST_P(MlpGpu, GivesTheSameBitsAgainAndWithoutGradients) {
