@@ -174,7 +174,8 @@ Kernel Attention::choose_qkv(const LayerCall& call, const BlockWeights& weights,
   return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(call, {}, {}, pass), pass.rope_of(call));
 }
 
-NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kernel qkv) const {
+NormedForm Attention::input(const LayerCall& call, const BlockWeights& weights, const at::Tensor& x,
+                            const PassInputs& pass, Kernel qkv) const {
   const auto& gate = plan_.block(call).head_gate;
   const bool gated = static_cast<bool>(gate.gate.weight);
   const bool gate_reads_all = gate.input == HeadGate::Input::queries || gate.window == 0;
@@ -183,8 +184,8 @@ NormedForm Attention::input(const LayerCall& call, const PassInputs& pass, Kerne
   // The gate cannot read e4m3 rows, and the quantized form has no row scale.
   if (in_fp8(qkv)) return gated ? NormedForm::materialized : NormedForm::quantized;
   // A value embedding's gradient is dv, without the row scale.
-  return qkv == Kernel::hopper && !call.value_scale ? NormedForm::deferred_scale
-                                                    : NormedForm::materialized;
+  const bool defers = qkv_proj_defers_scale(qkv, x, weights.qkv, inputs(call, {}, {}, pass));
+  return defers && !call.value_scale ? NormedForm::deferred_scale : NormedForm::materialized;
 }
 
 Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n_btd,

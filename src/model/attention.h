@@ -37,7 +37,8 @@ class Attention {
   // that kernel reads n.
   Kernel choose_qkv(const LayerCall& call, const BlockWeights& weights, const at::Tensor& x,
                     const PassInputs& pass) const;
-  NormedForm input(const LayerCall& call, const PassInputs& pass, Kernel qkv) const;
+  NormedForm input(const LayerCall& call, const BlockWeights& weights, const at::Tensor& x,
+                   const PassInputs& pass, Kernel qkv) const;
 
  private:
   QkvInputs inputs(const LayerCall& call, const at::Tensor& values, const at::Tensor& first_v,

@@ -117,8 +117,8 @@ LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
-          .attention_input =
-              observed || adapted ? NormedForm::materialized : attention_.input(call, pass, qkv),
+          .attention_input = observed || adapted ? NormedForm::materialized
+                                                 : attention_.input(call, weights, x, pass, qkv),
           .mlp_input = feeds};
 }
 

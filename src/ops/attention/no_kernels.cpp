@@ -11,6 +11,9 @@ void qk_norm_rope_forward(const QkvShape&, const QkNormRopeInputs&, void*, void*
                           Stream) {
   not_built();
 }
+void qk_norm_rope_in_place(const QkvShape&, const QkNormRopeInputs&, void*, float*, Dtype, Stream) {
+  not_built();
+}
 void copy_heads(const QkvShape&, const HeadVectors&, int, bool, void*, Dtype, Stream) {
   not_built();
 }

@@ -13,8 +13,8 @@
 #include "ops/kernels.h"
 #include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/gemm/fp8.h"
+#include "tests/ops/on_fp8_gpu.h"
 #include "tests/ops/on_gpu.h"
-#include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 #include "tests/ops/worst_row.h"
 
@@ -280,7 +280,7 @@ std::string form_name(const testing::TestParamInfo<Form>& tested) {
   return kNames[static_cast<int>(tested.param)];
 }
 
-class GatedProjectionGpu : public test::OnHopper<::testing::TestWithParam<Form>> {
+class GatedProjectionGpu : public test::OnFp8Gpu<::testing::TestWithParam<Form>> {
  protected:
   static constexpr std::int64_t kDim = 128, kHeads = 4, kKvHeads = 2, kWindow = 12;
 

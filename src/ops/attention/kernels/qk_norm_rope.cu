@@ -31,6 +31,58 @@ __device__ void value_forward(const QkvShape& shape, const QkNormRopeInputs& in,
 // A lane's heads have the same table, unless a warp processes one head at a time.
 template <typename T, int lanes, bool interleaved>
 __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
+    in_place_kernel(QkvShape shape, QkNormRopeInputs in, T* qkv, float* inverse_rms) {
+  using P = Pack<T>;
+  using Pairs = Rotary<T, lanes, interleaved>;
+  const HeadLane<T, lanes> lane;
+  const bool in_head = lane.offset < shape.head_dim;
+  const int heads = shape.heads, kv_heads = shape.kv_heads, qk_heads = heads + kv_heads;
+  const float mean = 1.0f / shape.channels, first_weight = first_weight_of(in);
+  const bool changes_v =
+      in.row_scale != nullptr || in.embedding.data != nullptr || in.first_v.data != nullptr;
+  const int changed_heads = qk_heads + (changes_v ? kv_heads : 0);
+  for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    const auto position = position_of(shape, token);
+    const float row_scale = row_scale_of(in, token);
+    const auto at = [&](int head) {
+      return contiguous_head<T>(qkv, token, qk_heads + kv_heads, head, shape.head_dim) +
+             lane.offset;
+    };
+    const auto load = [&](int head) {
+      return in_head && head < changed_heads ? load_pack(at(head)) : P{};
+    };
+    Pairs rotary(shape, Pairs::column(shape, in, lane.head).load(position), 1);
+    // Prefetches the next heads while the current ones are computed.
+    P x = load(lane.head);
+    for (int head = lane.head; head - lane.head < changed_heads; head += lane.heads_per_warp) {
+      const P prefetched = load(head + lane.heads_per_warp);
+      const float r =
+          rsqrtf(warp_sum<lanes>(dot(x, x)) * (row_scale * row_scale * mean) + kNormEpsilon);
+      if constexpr (interleaved && lane.heads_per_warp == 1)
+        rotary = Pairs(shape, Pairs::column(shape, in, head).load(position), 1);
+      float y[P::size];
+      rotary.rotate(x, y);
+      if (in_head && head < qk_heads) {
+        const bool gained = head < heads && in.q_gain != nullptr;
+        const float scale = row_scale * r * (gained ? nonzero_gain<T>(in.q_gain[head]) : 1);
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) y[i] *= scale;
+        if (lane.index == 0) inverse_rms[std::int64_t{token} * qk_heads + head] = r * row_scale;
+      } else if (in_head && head < changed_heads) {
+        const P embedding = load_head<T>(in.embedding, token, head - qk_heads, lane.offset);
+        const P first = load_head<T>(in.first_v, token, head - qk_heads, lane.offset);
+#pragma unroll
+        for (int i = 0; i < P::size; ++i)
+          y[i] = row_scale * x[i] + embedding[i] + first_weight * first[i];
+      }
+      x = prefetched;
+      if (in_head && head < changed_heads) store_rounded(at(head), y);
+    }
+  }
+}
+
+template <typename T, int lanes, bool interleaved>
+__global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
     forward_kernel(QkvShape shape, QkNormRopeInputs in, void* q, void* k, void* v) {
   using P = Pack<T>;
   using Pairs = Rotary<T, lanes, interleaved>;
@@ -99,6 +151,24 @@ void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool 
                                                                      to);
   });
   check_launch("copy_heads");
+}
+
+void qk_norm_rope_in_place(const QkvShape& shape, const QkNormRopeInputs& in, void* qkv,
+                           float* inverse_rms, Dtype dtype, Stream stream) {
+  if (shape.tokens == 0) return;
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
+    using T = decltype(zero);
+    if constexpr (is_rotated<T, lanes()>) {
+      dispatch_pairs(shape, [&](auto interleaved) {
+        in_place_kernel<T, lanes(), interleaved()>
+            <<<token_blocks(shape.tokens, kForwardBlocks), kHeadThreads, 0, stream>>>(
+                shape, in, static_cast<T*>(qkv), inverse_rms);
+      });
+    } else {
+      throw std::runtime_error("qk_norm_rope_in_place: no kernel for heads of this size and dtype");
+    }
+  });
+  check_launch("qk_norm_rope_in_place");
 }
 
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,

@@ -29,6 +29,10 @@ __device__ bool moves_key(const QkvShape& shape) {
   return shape.key_offset && HeadLane<T, lanes>().offset >= shape.channels / 2;
 }
 
+// Whether heads of this type may be saved rotated (qk_norm_rope_in_place).
+template <typename T, int lanes>
+constexpr bool is_rotated = !std::is_same_v<T, float> && lanes * Pack<T>::size <= kMaxRotatedHead;
+
 // Calls op(std::bool_constant) with shape.interleaved.
 template <typename Op>
 void dispatch_pairs(const QkvShape& shape, Op op) {

@@ -1,6 +1,5 @@
 // Backward of qk_norm_rope(): reads q, k and the gradients of q, k and v once and writes the
-// gradient of qkv; it recomputes the norm, unless the projection's epilogue saved it
-// (qkv_proj_norm_rope_hopper.h).
+// gradient of qkv; it recomputes the norm, unless forward saved it (inverse_rms).
 #include "ops/attention/kernels/head_columns.cuh"
 #include "ops/attention/kernels/qk_norm_rope.cuh"
 #include "ops/attention/kernels/query_sum.cuh"
@@ -265,11 +264,8 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
             <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
       });
     };
-    // Only qkv_proj_norm_rope_hopper.h rotates in the projection: heads of at most 128 in half
-    // precision.
-    constexpr bool can_be_rotated = !std::is_same_v<T, float> && lanes() <= 16;
     if (in.inverse_rms == nullptr) return launch(no, no, no);
-    if constexpr (can_be_rotated) {
+    if constexpr (is_rotated<T, lanes()>) {
       const bool sums_q = upstream.q_sum != nullptr;
       if constexpr (std::is_same_v<T, __nv_bfloat16>) {
         if (out.qkv_copy.values != nullptr)

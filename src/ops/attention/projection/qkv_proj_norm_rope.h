@@ -6,15 +6,19 @@
 namespace tg {
 
 // Computes qk_norm_rope(linear(x, weight)), x [B, T, D]; the weight's gradient is as in linear().
-// On Hopper, in bf16 and fp16 and with heads of 64 or 128, q and k are normalised and rotated in
-// the GEMM's epilogue: the plain projection of q and k never leaves the registers. With weight.fp8,
-// which does not support x scaled by row, the kernels' three GEMMs have FP8 operands.
+// On a GPU in bf16 and fp16, with heads of at most 128, q and k are saved normalised and rotated
+// instead of their plain projection, which on Hopper with heads of 64 or 128 never leaves the
+// registers of the GEMM's epilogue. With weight.fp8, which does not support x scaled by row, the
+// kernels' three GEMMs have FP8 operands.
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table, Kernel kernel);
 // Chooses the kernel for this projection and rows like x's [B, T, D], considering the current grad
-// mode. cuda: linear() with qk_norm_rope()'s kernel.
+// mode. cuda: a kernel after the GEMM.
 Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                                  const RopeTable& table);
+// Whether this kernel takes x as NormedForm::deferred_scale.
+bool qkv_proj_defers_scale(Kernel kernel, const at::Tensor& x, const Weight& weight,
+                           const QkvInputs& in);
 // qkv_proj_norm_rope() with the kernel of choose_qkv_proj_norm_rope().
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
