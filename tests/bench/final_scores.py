@@ -11,8 +11,9 @@ import kernel_table
 from machine import BUILD, ROOT, Machine, preset_file, say
 
 COMPRESSORS = ("lzma", "brotli", "pergroup")
-# A tiny model for both, without a GPU.
-TINY_SCORES = {
+# A tiny model, without a GPU.
+TINY_LAYERS = {"NUM_LAYERS": 6, "XSA_LAST_N": 6, "LOOP_START": 2, "LOOP_END": 3, "PARALLEL_START_LAYER": 4}
+TINY_SCORES = TINY_LAYERS | {
     "TTT_EVAL_SEQ_LEN": 512, "TTT_CHUNK_SIZE": 256, "TTT_BATCH_SIZE": 2, "TTT_LORA_RANK": 4, "GLOBAL_TTT_CHUNK_TOKENS": 256,
     "GLOBAL_TTT_BATCH_SEQS": 2,
 }
@@ -45,7 +46,7 @@ def gptq(arguments, flags):
     preset = preset_file(options.preset)
     machine = open_machine("gptq", flags)
     # GPTQ needs a hundred rows of each matrix.
-    settings = {"DATA_PATH": "synthetic:documents", **({"MODEL_DIM": 144} if machine.tiny else {})}
+    settings = {"DATA_PATH": "synthetic:documents", **(TINY_LAYERS | {"MODEL_DIM": 144} if machine.tiny else {})}
     model = pathlib.Path(machine.work.name, "model")
     environment = machine.settings({**settings, "ITERATIONS": 2})
     if not machine.start("train.gptq.0", [BUILD / "train_gpt", "--config", preset, "--output-dir", model, "--run-id", "model",

@@ -50,7 +50,7 @@ class Preloaded(subprocess.Popen):
         super().__init__(*given, **named)
 
     def _execute_child(self, *given):
-        call = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments
+        call = inspect.signature(super()._execute_child).bind(*given).arguments
         program, *words = map(os.fsencode, call["args"])
         streams = [call[name] if call[name] >= 0 else standard
                    for standard, name in enumerate(("p2cread", "c2pwrite", "errwrite"))]

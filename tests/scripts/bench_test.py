@@ -12,15 +12,25 @@ import unittest
 import xml.etree.ElementTree as ElementTree
 from unittest import mock
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
-TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("e2e", "bench")]
+import machine  # noqa: E402
+import preloaded  # noqa: E402
+from harness import BUILD, PROGRAM, SOURCE, TOKENIZER, gpu_count  # noqa: E402
+
 # A CPU without bf16 instructions takes ten times as long in bf16.
 TINY = {
     "VOCAB_SIZE": "512", "MODEL_DIM": "32", "BIGRAM_VOCAB_SIZE": "64", "BIGRAM_DIM": "32", "VE_DIM": "24",
     "ROPE_DIMS": "4", "TRAIN_SEQ_LEN": "32", "VAL_TOKENS": "2048",
 }
 TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
+
+
+def popen_preloaded(command, *, env=None, cwd=None, popen=subprocess.Popen, **named):
+    """Starts as subprocess.Popen does; train_gpt is a fork of a process that has its libraries loaded."""
+    env = dict(preloaded.LOADED_WITH, **(os.environ if env is None else env))
+    if str(command[0]) == str(*PROGRAM) and preloaded.can_start(env):
+        return preloaded.Preloaded([BUILD / "preloaded", *command[1:]], env=env, cwd=cwd or os.getcwd(), **named)
+    return popen(command, env=env, cwd=cwd, **named)
 
 
 class BenchTest(unittest.TestCase):
@@ -42,19 +52,21 @@ class BenchTest(unittest.TestCase):
         return subprocess.run([repository / "scripts" / "bench.sh", *map(str, arguments)], env=self.environment(**settings),
                               capture_output=True, text=True, check=False, timeout=250)
 
-    def forked_bench(self, *arguments):
+    def forked_bench(self, *arguments, **settings):
         """Runs what scripts/bench.sh runs as a fork of this process, and its PyTorch peers as forks of that one, since each
-        would import torch for as long as it trains."""
-        sys.path.insert(0, str(SOURCE / "tests" / "bench"))
+        would import torch for as long as it trains. train_gpt has its libraries loaded, if possible."""
         output = self.folder / "output"
 
         def run():
             with open(output, "w", encoding="utf-8") as file:
                 for stream in (1, 2):
                     os.dup2(file.fileno(), stream)
+            if can_fork:
+                subprocess.Popen = popen_preloaded
             sys.exit(bench.main([*map(str, arguments)]))
 
-        with mock.patch.dict(os.environ, self.environment(FORKED_PEERS="1")):
+        can_fork = gpu_count() == 0
+        with mock.patch.dict(os.environ, self.environment(FORKED_PEERS="1", **settings)):
             import bench
             import torch._dynamo  # noqa: F401
             process = multiprocessing.get_context("fork").Process(target=run)
@@ -100,7 +112,7 @@ class Training(BenchTest):
         broken.mkdir()
         (broken / "train_gpt").write_text("#!/bin/sh\necho out of luck\nexit 71\n")
         (broken / "train_gpt").chmod(0o755)
-        done = self.bench("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", broken, BUILD)
+        done = self.forked_bench("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", broken, BUILD)
         self.assertEqual(1, done.returncode, done.stdout)
         self.assertRegex(done.stdout, r"FAIL record.0.1, exit status 71\nout of luck\n")
         self.assertRegex(done.stdout, rf"(?m)^{BUILD} +\d")
@@ -117,7 +129,8 @@ class Training(BenchTest):
         self.assertIn("record, torch.compile", texts)
 
     def test_ranks_are_relative_to_linear(self):
-        printed, rows = self.table("ranks", "--presets", "record", "--ranks", 1, 2, "--rounds", 1, "--steps", 6)
+        done = self.forked_bench("ranks", "--presets", "record", "--ranks", 1, 2, "--rounds", 1, "--steps", 6)
+        printed, rows = self.table_of(done)
         found = dict(rows)
         self.assertEqual("100.00%", found["1 ranks"][2], printed)
         self.assertAlmostEqual(float(found["2 ranks"][2].rstrip("%")), 50 * float(found["2 ranks"][1]), delta=0.1)
@@ -148,7 +161,7 @@ class Scores(BenchTest):
         self.assertEqual(2, len(re.findall(r"^base training, \w+ time", done.stdout, re.M)), done.stdout)
 
     def test_an_artifact_is_packed_and_read(self):
-        printed, rows = self.table("gptq", "--rounds", 1, "--compressors", "lzma")
+        printed, rows = self.table_of(self.forked_bench("gptq", "--rounds", 1, "--compressors", "lzma"))
         _, hessians, quantized, packed, read, size = dict(rows)["lzma"]
         self.assertGreater(min(map(float, (hessians, packed, read))), 0, printed)
         self.assertGreaterEqual(float(quantized), 0)
@@ -156,8 +169,7 @@ class Scores(BenchTest):
 
 
 class Losses(BenchTest):
-    def run_script(self, *arguments, repository=SOURCE):
-        return self.bench("loss", "--device", "cpu", "--preset", "quickstart", *arguments, repository=repository, **TINY)
+    loss = ("loss", "--device", "cpu", "--preset", "quickstart")
 
     def test_number_formats_side_by_side(self):
         texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
@@ -165,8 +177,8 @@ class Losses(BenchTest):
             [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", self.folder / "shards", "--shuffle", "1",
              "--val-fraction", "0.2", "--document-separator", "blank-line", *texts],
             check=True, stdout=subprocess.DEVNULL)
-        done = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32", "bf16", "fp32:7", "--steps", "20",
-                               "--batch-tokens", "512")
+        done = self.forked_bench(*self.loss, "--data", self.folder / "shards", "--dtypes", "fp32", "bf16", "fp32:7",
+                                 "--steps", 20, "--batch-tokens", 512, **TINY)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "%" in line}
         self.assertEqual(["fp32", "bf16", "fp32_seed_7"], list(rows))
@@ -182,9 +194,9 @@ class Losses(BenchTest):
         picture = ElementTree.parse(self.folder / "out" / "losses.svg").getroot()
         self.assertEqual(3, len(picture.findall(".//{*}polyline")))
 
-        quiet = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32", "fp32", "--steps", "3",
-                                "--batch-tokens", "512", "--lr-divisor", "4")
-        self.assertIn("fp32_again", quiet.stdout, quiet.stderr)
+        quiet = self.forked_bench(*self.loss, "--data", self.folder / "shards", "--dtypes", "fp32", "fp32", "--steps", 3,
+                                  "--batch-tokens", 512, "--lr-divisor", 4, **TINY)
+        self.assertIn("fp32_again", quiet.stdout)
         settings = json.loads((self.folder / "out" / "fp32_again" / "config.json").read_text())["settings"]
         self.assertEqual((0.01, 0.01, 0.0125), tuple(settings[name] for name in ("MATRIX_LR", "SCALAR_LR", "TIED_EMBED_LR")))
         self.assertEqual(0, settings["LATE_QAT_THRESHOLD"])
@@ -193,7 +205,7 @@ class Losses(BenchTest):
         bare = self.folder / "bare"  # where the quickstart has not run
         for name in ("scripts", "configs", "tests/bench"):
             shutil.copytree(SOURCE / name, bare / name)
-        done = self.run_script("--data", self.folder / "none", "--dtypes", "fp32", repository=bare)
+        done = self.bench(*self.loss, "--data", self.folder / "none", "--dtypes", "fp32", repository=bare, **TINY)
         self.assertEqual(1, done.returncode)
         self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
 
@@ -202,20 +214,15 @@ class Losses(BenchTest):
         program = self.folder / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{nvidia_smi}\n")
         program.chmod(0o755)
-        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}")
-        environment.pop("CUDA_VISIBLE_DEVICES", None)
-        if visible is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = visible
-
-        def output(folder, *command):
-            return subprocess.run(command, cwd=SOURCE / folder, env=environment, capture_output=True, text=True,
-                                  check=False).stdout.split()
-
-        scripts = output(".", "bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; visible_gpus")
-        bench = output("tests/bench", "python3", "-c", "import machine; print(*machine.visible_gpus())")
-        tests = output("tests/e2e", "python3", "-c", "import harness; print(harness.gpu_count())")
+        with mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            if visible is not None:
+                os.environ["CUDA_VISIBLE_DEVICES"] = visible
+            scripts = subprocess.run(["bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; visible_gpus"],
+                                     cwd=SOURCE, capture_output=True, text=True, check=False).stdout.split()
+            bench, tests = machine.visible_gpus(), gpu_count.__wrapped__()
         self.assertEqual(scripts, bench)
-        return scripts, int(tests[0])
+        return scripts, tests
 
     def test_scripts_and_tests_see_the_gpus_that_a_program_sees(self):
         three = "printf 'GPU %s: NVIDIA H100 (UUID: GPU-1)\\n' 0 1 2"
