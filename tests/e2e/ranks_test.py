@@ -14,6 +14,8 @@ from safetensors.numpy import load_file
 TOLERANCE = 1e-5
 STEPS = 4
 SHORT = dict(OF_RANKS, ITERATIONS=STEPS, WARMDOWN_ITERS=2, VAL_LOSS_EVERY=2)
+# Short steps, many of which fit in the time.
+CLOCKED = dict(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=0.5, GRAD_ACCUM_STEPS=1, TRAIN_BATCH_TOKENS=64)
 of_one = {}  # a run of SHORT on one rank, trained when first needed
 
 
@@ -157,7 +159,7 @@ class WorldSizeTest(RanksTest):
                 self.assertIn(f"micro_batches:{micro_batches} tokens_per_step:{128 * micro_batches}", self.lines)
 
     def test_the_clock_of_rank_0_stops_all_ranks_at_the_same_step(self):
-        process = self.start_gpt(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=1, VAL_LOSS_EVERY=0)
+        process = self.start_gpt(through=mpirun(2), VAL_LOSS_EVERY=0, **CLOCKED)
         with process:
             try:
                 while not (line := process.stdout.readline()).startswith("step:1/"):
@@ -176,13 +178,13 @@ class WorldSizeTest(RanksTest):
         stops = [line for line in output.splitlines() if line.startswith("stopping_early: wallclock_cap train_time:")]
         self.assertEqual(len(stops), 1)
         self.assertTrue((self.out / "final_model.safetensors").exists())
-        self.assert_ends_with_the_first_step_past(1000, events)
+        self.assert_ends_with_the_first_step_past(500, events)
 
     def test_what_the_clock_decides_begins_at_the_first_step_that_it_applies_to(self):
         threshold = 0.6
-        events = self.train(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=1, VAL_LOSS_EVERY=0,
-                            WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=threshold, EMA_ENABLED=0, SWA_EVERY=1)
-        self.assert_ends_with_the_first_step_past(1000, events)
+        events = self.train(through=mpirun(2), VAL_LOSS_EVERY=0, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=threshold,
+                            EMA_ENABLED=0, SWA_EVERY=1, **CLOCKED)
+        self.assert_ends_with_the_first_step_past(500, events)
         scales = {event["step"]: event["lr_scale"] for event in events if event["event"] == "train"}
         # The log line counts steps from 0, the metrics from 1.
         first = min(step for step, scale in scales.items() if scale < threshold)
