@@ -115,11 +115,13 @@ class PlainCache:
         return self.visits[visit]
 
 
-def mean_loss(logits_of, inputs, targets):
+def mean_loss(logits, targets):
+    return float(F.cross_entropy(logits.double().flatten(0, 1), targets.flatten()))
+
+
+def loss_of(model, inputs, targets):
     with torch.no_grad():
-        parts = [F.cross_entropy(logits_of(x).double().flatten(0, 1), y.flatten(), reduction="sum")
-                 for x, y in zip(inputs.split(8), targets.split(8))]
-    return float(sum(parts)) / targets.numel()
+        return mean_loss(model(inputs), targets)
 
 
 def write_documents(folder, shards):
@@ -205,7 +207,7 @@ class ExportTest(RunTest):
             with self.subTest(name):
                 folder, losses = self.exported(name)
                 model = plain_model(folder)
-                self.assert_loss(name, mean_loss(model, *self.validation_rows(name)), losses["val"])
+                self.assert_loss(name, loss_of(model, *self.validation_rows(name)), losses["val"])
 
     def test_a_cache_changes_no_logits(self):
         for name in MODELS:
@@ -271,7 +273,7 @@ class ExportTest(RunTest):
                 folder = self.folder / f"{name}.step-{step}"
                 done = self.export("--hf", folder, "--init-from", checkpoint)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                loss = mean_loss(plain_model(folder), *self.validation_rows(name))
+                loss = loss_of(plain_model(folder), *self.validation_rows(name))
                 self.assert_loss(f"{name}, step {step}", loss, losses[step])
 
     def test_an_export_is_the_runs_model_again(self):
@@ -295,7 +297,7 @@ class ExportTest(RunTest):
         for file in ("config.json", "model.safetensors"):
             self.assertEqual((self.folder / "final_model.pt.hf" / file).read_bytes(), (folder / file).read_bytes())
         model = plain_model(self.folder / "final_model.int6.ptz.hf")
-        self.assert_loss("record, int6", mean_loss(model, *self.validation_rows("record")),
+        self.assert_loss("record, int6", loss_of(model, *self.validation_rows("record")),
                          losses["final_int6_roundtrip_exact"])
 
     def test_the_model_card_has_data_tokens_scores_and_settings_and_no_path(self):
@@ -393,14 +395,13 @@ class ExportTest(RunTest):
                     self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})
                     plain = plain_model(folder)
                     inputs, targets = self.validation_rows(name)
-                    self.assert_loss(name, mean_loss(lambda x, m=model: m(x).logits, inputs, targets), losses["val"])
                     with torch.no_grad():
-                        loss = model(inputs, labels=inputs).loss
-                        wanted = mean_loss(lambda x, m=plain: m(x)[:, :-1], inputs, inputs[:, 1:])
-                        difference = float((model(inputs).logits - plain(inputs)).abs().max())
+                        found, expected = model(inputs, labels=inputs), plain(inputs)
+                    self.assert_loss(name, mean_loss(found.logits, targets), losses["val"])
+                    difference = float((found.logits - expected).abs().max())
                     print(f"{name}: largest difference of a logit {difference:.3g}")
                     self.assertLess(difference, 1e-6)
-                    self.assertAlmostEqual(float(loss), wanted, delta=1e-5)
+                    self.assertAlmostEqual(float(found.loss), mean_loss(expected[:, :-1], inputs[:, 1:]), delta=1e-5)
                     self.assert_generates(model, plain, inputs[:2, :9])
                     self.assert_saves(model, folder)
 
