@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 TOLERANCE = 1e-5
 STEPS = 4
-SHORT = dict(OF_RANKS, ITERATIONS=STEPS, WARMDOWN_ITERS=2, VAL_LOSS_EVERY=2)
+SHORT = dict(OF_RANKS, NUM_LAYERS=2, VE_LAYERS="1", ITERATIONS=STEPS, WARMDOWN_ITERS=2, VAL_LOSS_EVERY=2)
 # Short steps, many of which fit in the time.
 CLOCKED = dict(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=0.5, GRAD_ACCUM_STEPS=1, TRAIN_BATCH_TOKENS=64)
 of_one = {}  # a run of SHORT on one rank, trained when first needed
@@ -90,7 +90,8 @@ class WorldSizeTest(RanksTest):
 
     def test_so_do_they_with_every_switch(self):
         for ranks, chosen in (
-            (3, dict(GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9)),
+            # Three ranks cannot divide four layers.
+            (3, dict(NUM_LAYERS=4, VE_LAYERS="2,3", GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9)),
             # Adam turns gradients that are as small as its eps, and so are rounding errors, into whole steps. The
             # first block's lambdas never get a gradient.
             (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0, ADAM_EPS=1e-4)),

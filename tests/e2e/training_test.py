@@ -8,6 +8,8 @@ import unittest
 from harness import VOCAB, RunTest, train_losses, write_shard
 from safetensors.numpy import load_file
 
+FEW_LAYERS = dict(NUM_LAYERS=2, VE_LAYERS="1")  # for promises that any model shows
+
 
 class TrainingTest(RunTest):
     def test_learns_and_says_so_in_the_scripts_lines(self):
@@ -73,12 +75,14 @@ class TrainingTest(RunTest):
         self.assertNotEqual(first, train_losses(self.train(output="other", SEED=7)))
 
     def test_prefetch_changes_no_loss(self):
-        ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3, GRAD_ACCUM_STEPS=None))
-        self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0, GRAD_ACCUM_STEPS=None)))
+        small = dict(GRAD_ACCUM_STEPS=None, **FEW_LAYERS)
+        ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3, **small))
+        self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0, **small)))
 
     def test_validation_scores_the_same_however_its_batches_are_read(self):
         def scores(**chosen):
-            events = self.train(VAL_TOKENS=4096, VAL_BATCH_SIZE=1024, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
+            events = self.train(VAL_TOKENS=4096, VAL_BATCH_SIZE=1024, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **FEW_LAYERS,
+                                **chosen)
             return [(e["val_loss"], e["val_bpb"]) for e in events if e["event"] == "val"]
 
         expected = scores(VAL_PREFETCH=0)
@@ -129,7 +133,8 @@ class TrainingTest(RunTest):
             self.assertAlmostEqual(step["lr_scale"], min(1, max((1 - begin / 500) / 0.5, 0.25)), delta=1e-4)
 
     def test_a_run_that_the_clock_scheduled_is_repeated_by_its_trace(self):
-        capped = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=0.5, SWA_EVERY=3, VAL_LOSS_EVERY=0)
+        capped = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=0.5, SWA_EVERY=3, VAL_LOSS_EVERY=0,
+                      **FEW_LAYERS)
         expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=0.5, **capped)
         model = (self.out / "final_model.safetensors").read_bytes()
         trace = self.out / "metrics.jsonl"
@@ -146,7 +151,7 @@ class TrainingTest(RunTest):
 
     def test_batches_and_rows_change_where_their_schedules_say(self):
         schedule = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@2", VAL_LOSS_EVERY=0,
-                        WARMDOWN_ITERS=0)
+                        WARMDOWN_ITERS=0, **FEW_LAYERS)
         constant = dict(schedule, ITERATIONS=3, TRAIN_BATCH_TOKENS=1024, TRAIN_SEQ_LEN=16, EVAL_SEQ_LEN=32)
         for order in ("stream", "strided"):
             events = self.train(LOADER_ORDER=order, **schedule)
@@ -169,7 +174,7 @@ class TrainingTest(RunTest):
 
     def test_batches_that_the_clock_changed_change_again_by_the_runs_trace(self):
         clock = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, TRAIN_BATCH_TOKENS="1024,2048@0.4", VAL_LOSS_EVERY=0,
-                     NUM_LAYERS=2, VE_LAYERS="1")
+                     **FEW_LAYERS)
         expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=0.5, **clock)
         changed = [(event["step"], event["tokens_per_step"]) for event in expected if event["event"] == "batches"]
         self.assertEqual([tokens for _, tokens in changed], [2048])
@@ -196,7 +201,7 @@ class TrainingTest(RunTest):
         few.mkdir()
         write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
         shutil.copy(self.shards / "fineweb_val_000000.bin", few)
-        events = self.train(ranks=2, DATA_PATH=few, ITERATIONS=steps, TRAIN_BATCH_TOKENS=512)
+        events = self.train(ranks=2, DATA_PATH=few, ITERATIONS=steps, TRAIN_BATCH_TOKENS=512, **FEW_LAYERS)
         self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
         self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 512 / tokens:.2f}", self.lines)
         passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
