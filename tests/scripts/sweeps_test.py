@@ -8,12 +8,12 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
-from harness import BUILD, SMALL, SOURCE, TOKENIZER, RunTest  # noqa: E402
+from harness import BUILD, SOURCE, TOKENIZER, TWO_LAYERS, RunTest  # noqa: E402
 
 PAGE = (SOURCE / "docs" / "sweeps.md").read_text()
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", PAGE, re.M | re.S)
 # What the page's runs choose themselves.
-OWN = ("ARTIFACT", "EVAL_STRIDE", "VAL_LOSS_EVERY", "NUM_LAYERS", "VE_LAYERS", "XSA_LAST_N")
+OWN = ("ARTIFACT", "EVAL_STRIDE", "VAL_LOSS_EVERY")
 
 
 class SweepsTest(RunTest):
@@ -23,8 +23,8 @@ class SweepsTest(RunTest):
                 (self.folder / name).symlink_to(BUILD if name == "build" else SOURCE / "configs")
 
     def sh(self, block, **settings):
-        tiny = {name: str(value) for name, value in (SMALL | {"ITERATIONS": 3, "VE_ENABLED": 0, "XSA_LAST_N": 1} | settings).items()
-                if name not in OWN or name in settings}
+        tiny = {name: str(value) for name, value in (TWO_LAYERS | {"ITERATIONS": 3, "VE_ENABLED": 0} | settings).items()
+                if name not in OWN}
         environment = dict(os.environ, DATA_PATH=str(self.shards), TOKENIZER_PATH=str(TOKENIZER), OMP_NUM_THREADS="1", **tiny)
         exports = BLOCKS[0].splitlines(keepends=True)[0]
         block = block if block.startswith(exports) else exports + block
