@@ -80,7 +80,7 @@ class JsonTokenizers(ModelTest):
         tokenizer.pre_tokenizer, tokenizer.decoder = PRE_TOKENIZERS[name], decoders.ByteLevel()
         if nfc:
             tokenizer.normalizer = normalizers.NFC()
-        tokenizer.train_from_iterator(self.documents[:3000], trainers.BpeTrainer(
+        tokenizer.train_from_iterator(self.documents[:3000:2], trainers.BpeTrainer(
             vocab_size=PIECES, special_tokens=["<|endoftext|>"], initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False))
         path = self.folder / (name + "_nfc" * nfc) / "tokenizer.json"
@@ -114,10 +114,11 @@ class TokenizerJsonTest(JsonTokenizers):
             tokenizer, path = self.tokenizer(name, nfc)
             expected = [encoded.ids for encoded in tokenizer.encode_batch(self.documents)]
             found = self.ids_of(path)
-            self.assertEqual(len(expected), len(found))
-            for text, theirs, ours in zip(self.documents, expected, found):
-                with self.subTest(name, nfc=nfc, text=text[:80]):
-                    self.assertEqual(theirs, ours)
+            with self.subTest(name, nfc=nfc):
+                self.assertEqual(len(expected), len(found))
+                apart = [(text[:80], theirs, ours) for text, theirs, ours in zip(self.documents, expected, found)
+                         if theirs != ours]
+                self.assertEqual([], apart[:1])
             print(f"{name}{' NFC' * nfc}: {len(found)} documents, {sum(map(len, found))} tokens alike")
 
     def test_what_is_not_read_is_named(self):
