@@ -45,7 +45,7 @@ class PhasedTttTest(ModelTest):
     def trained(self, name, **settings):
         documents = dict(BOS_ID=frequent_token(self.shards / "fineweb_val_000000.bin", 20))
         return super().trained(name, **{**QUANTIZED, "MODEL_DIM": 64, **PHASED, **documents, "EVAL_STRIDE": 0,
-                                        "TTT_ENABLED": 0, **settings})
+                                        "TTT_ENABLED": 0, "COMPRESSOR": "lzma", **settings})
 
     def test_a_run_ends_with_it_and_eval_repeats_it(self):
         out, lines = self.trained("run")
@@ -93,7 +93,7 @@ class PhasedTttTest(ModelTest):
         out, _ = self.trained("run")
         model = out / "final_model.safetensors"
         elsewhere = self.folder / "not" / "yet"
-        process = self.start_gpt("eval", "--init-from", model, *SLOW, "--state-dir", elsewhere,
+        process = self.start_gpt("eval", "--init-from", model, *SLOW, "--state-dir", elsewhere, "--val-tokens", 2048,
                                  **{**UNSET, "DEVICE": "cpu"})
         line = next(line for line in process.stdout if line.startswith("ttt_state: "))
         self.assertIn(f"ttt_state: {elsewhere}/final_model.safetensors.ttt-rank-0.phase-K.safetensors bytes:", line)
@@ -124,7 +124,7 @@ class PhasedTttTest(ModelTest):
             done = self.command("eval", "--init-from", model, through=nobody)
             self.assertEqual((done.returncode, "val_loss" in done.stdout), (CANNOT_CREATE, False), done.stderr)
             self.assertIn("final_model.safetensors.ttt-rank-0.lock: cannot be created (Permission denied)", done.stderr)
-            done = self.command("eval", "--init-from", model, "--state-dir", place, through=nobody)
+            done = self.command("eval", "--init-from", model, "--state-dir", place, "--val-tokens", 2048, through=nobody)
             self.assertEqual(done.returncode, 0, done.stderr)
         finally:
             out.chmod(0o755)
@@ -203,12 +203,12 @@ class PhasedTttTest(ModelTest):
     def train_speedrun(self):
         self.train(output="speedrun", **dict(
             SMALL, RECIPE="speedrun", TIE_EMBEDDINGS=0, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0, SMEAR_GATE=0, XSA_LAST_N=0,
-            NUM_KV_HEADS=4, VAL_TOKENS=4096))
+            NUM_KV_HEADS=4, VAL_TOKENS=2048))
         return self.out
 
     def flags(self):
         return ["--ttt-chunk-size", 32, "--ttt-eval-seq-len", 64, "--ttt-batch-size", 8, "--ttt-lora-rank", 4,
-                "--ttt-lora-lr", 0.01, "--val-tokens", 4096]
+                "--ttt-lora-lr", 0.01, "--val-tokens", 2048]
 
 
 if __name__ == "__main__":
