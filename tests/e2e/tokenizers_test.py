@@ -12,7 +12,7 @@ from model_commands_test import ModelTest
 WORDS, SUFFIX, ODD, CASEOPS = (TOKENIZER.with_name(f"data_{name}.model") for name in ("words", "suffix", "odd", "caseops"))
 PIECES = {WORDS: 419, SUFFIX: 399, ODD: 300, CASEOPS: 420, TOKENIZER: VOCAB}
 RUN = dict(ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_TOKENS=0, TTT_ENABLED=0,
-           TRAIN_BATCH_TOKENS=1024, VAL_BATCH_SIZE=16384)
+           TRAIN_BATCH_TOKENS=1024, VAL_BATCH_SIZE=16384, NUM_LAYERS=1, VE_LAYERS="0")
 
 
 def text_files():

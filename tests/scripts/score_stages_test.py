@@ -27,8 +27,10 @@ class ScoreStages(unittest.TestCase):
         return done.stdout
 
     def test_every_stage_has_a_score(self):
+        # Six layers have every part of the preset's eleven.
+        layers = dict(NUM_LAYERS="6", XSA_LAST_N="6", LOOP_START="2", LOOP_END="3", PARALLEL_START_LAYER="4")
         printed = self.run_script("score_stages.sh", "--stop-after", "2", DATA_PATH="synthetic:documents",
-                                  TOKENIZER_PATH="")
+                                  TOKENIZER_PATH="", **layers)
         scores = dict(re.findall(r"^(as trained|averaged|quantised|read back by eval|adapted) +(\d+\.\d{4})  ", printed, re.M))
         self.assertEqual(5, len(scores), printed)
         self.assertEqual(scores["quantised"], scores["read back by eval"], printed)
