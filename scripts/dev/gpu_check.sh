@@ -3,8 +3,9 @@
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
 # and a failed part does not stop the others; ends with a table. Runs all parts unless PART is given:
-#   tests            the GPU tests of build/, including those for two and four GPUs if there are as many; no test
-#                    may be skipped except those that tests/runner/skips.py lists
+#   tests            the GPU tests of build/ on all GPUs, including those for two and four GPUs if there are as many;
+#                    ends after TEST_SECONDS (1800); no test may be skipped except those that tests/runner/skips.py
+#                    lists
 #   record           configs/record.env at full size, bf16, 30 steps
 #   record_dtypes    record in fp32 and in bf16, compared over 20 steps of 98,304 tokens
 #   speedrun         configs/speedrun_124m.env at full size, bf16, 30 steps of synthetic tokens
@@ -99,23 +100,11 @@ side_by_side() {
 }
 
 run_gpu_tests() {
-  local binary name found=0 filter='--gtest_filter=*Gpu*:*Cuda*'
-  while read -r binary; do
-    # Not `| grep -q`: that closes the pipe at the first match, which kills the program, and it would count as
-    # having no tests.
-    [[ $("$binary" "$filter" --gtest_list_tests 2>/dev/null) == *$'\n  '* ]] || continue
-    found=1
-    limited 300 "$binary" "$filter"
-    row "$(basename "$binary")" \
-      "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
-  done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)
-  for name in gpu_test ranks_gpu_test repeat_gpu_test; do
-    limited 280 "$python" tests/runner/run_unittest.py "tests/e2e/$name.py"
-    row "tests/e2e/$name" "$status, $(grep -E '^(OK|FAILED)' "$work/output")"
-  done
+  "$python" tests/runner/gpu_tests.py --seconds "${TEST_SECONDS:-1800}" "$out/tests" | tee -a "$out/summary.txt"
+  [[ ${PIPESTATUS[0]} == 0 ]] || failed=1
+  cat "$out"/tests/*.log >>"$out/log.txt"
   limited 10 "$python" tests/runner/skips.py --strict "$out/log.txt"
   row skips "$status, $(grep -c '^SKIPPED ' "$out/log.txt") tests"
-  [[ $found == 1 ]] || row tests "no GPU test in build/ (built with -DTRAIN_GPT_TESTS=ON?)"
 }
 
 run_parity() {

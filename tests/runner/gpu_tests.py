@@ -1,0 +1,132 @@
+"""Runs the GPU tests of build/ on all GPUs that a program here sees: gpu_tests.py [--seconds N] [--shards N] OUT
+
+Test programs run in shards, several at a time on each GPU. Whole runs follow, one by one, since they share their GPUs
+between ranks or measure what memory is free. Writes every output to OUT/NAME.log as it comes and a row per program to
+standard output. What still runs after --seconds is killed, so that a machine's own limit cannot take the logs. With
+HOPPER=0 the kernels of other GPUs are tested. Exit status 1 where a test failed.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import os
+import pathlib
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from harness import gpu_count
+
+FILTER = "--gtest_filter=*Gpu*:*Cuda*"
+SKIPPED = 77
+COUNTS = re.compile(r"^\[  (PASSED|FAILED|SKIPPED) *\] (\d+) test", re.MULTILINE)
+ENDS = re.compile(r"^(?:OK|FAILED)\b.*", re.MULTILINE)  # unittest's last line
+
+
+@dataclasses.dataclass
+class Job:
+    title: str  # of its row
+    name: str
+    command: list
+    environment: dict = dataclasses.field(default_factory=dict)
+    status: str = ""
+    output: str = ""
+
+
+def has_gpu_tests(program):
+    listed = subprocess.run([program, FILTER, "--gtest_list_tests"], capture_output=True, text=True, check=False)
+    return "\n  " in listed.stdout
+
+
+def shards_of(program, count):
+    return [Job(program.name, f"{program.name}.{i}", [program, FILTER], {"GTEST_TOTAL_SHARDS": count, "GTEST_SHARD_INDEX": i})
+            for i in range(count)]
+
+
+def python_test(name):
+    return Job(f"tests/e2e/{name}", name,
+               [sys.executable, ROOT / "tests/runner/run_unittest.py", ROOT / f"tests/e2e/{name}.py"])
+
+
+def run(job, gpus, end, folder):
+    """Runs the job on these GPUs until `end`, and sets its status and output."""
+    log, began = folder / f"{job.name}.log", time.monotonic()
+    environment = {**os.environ, **{name: str(value) for name, value in job.environment.items()},
+                   "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    with open(log, "wb") as out:
+        process = subprocess.Popen(job.command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                   start_new_session=True)
+        try:
+            code = process.wait(max(0, end - began))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+    seconds = time.monotonic() - began
+    job.status = {0: f"ok   {seconds:.0f}s", SKIPPED: "skipped"}.get(code, f"FAIL exit {code}")
+    job.output = log.read_text(errors="replace")
+
+
+def print_row(title, jobs):
+    """Prints one row for the shards of a program; returns whether they passed."""
+    failed = [job.status for job in jobs if job.status.startswith("FAIL")]
+    ended = [job.status for job in jobs if job.status.startswith("ok")]
+    counts = {}
+    for word, number in itertools.chain.from_iterable(COUNTS.findall(job.output) for job in jobs):
+        counts[word] = counts.get(word, 0) + int(number)
+    words = [f"{word} {number}" for word, number in counts.items()]
+    words += itertools.chain.from_iterable(ENDS.findall(job.output)[-1:] for job in jobs)
+    print(f"{title:<22} {', '.join([(failed or ended or ['skipped'])[-1], *words])}", flush=True)
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1800)
+    parser.add_argument("--shards", type=int, default=4, help="of a program, and how many run at a time on a GPU (4)")
+    parser.add_argument("out", metavar="OUT", type=pathlib.Path)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + options.seconds
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpu_count())))).split(",")
+    programs = [path for path in sorted(BUILD.rglob("*_tests")) if os.access(path, os.X_OK) and has_gpu_tests(path)]
+    if not programs:
+        print(f"{'tests':<22} FAIL no GPU test in {BUILD} (built with -DTRAIN_GPT_TESTS=ON?)")
+        return 1
+
+    jobs = list(itertools.chain.from_iterable(shards_of(path, options.shards) for path in programs))
+    waiting = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    # ATen's reference operations would start a thread for each core in every program.
+    at_a_time = options.shards * len(gpus)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // at_a_time)))
+
+    def work(gpu):
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            run(job, [gpu], end, options.out)
+
+    workers = [threading.Thread(target=work, args=(gpus[i % len(gpus)],)) for i in range(at_a_time)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    passed = [print_row(title, list(of_title)) for title, of_title in itertools.groupby(jobs, lambda job: job.title)]
+    for job in map(python_test, ("gpu_test", "ranks_gpu_test", "repeat_gpu_test")):
+        run(job, gpus, end, options.out)
+        passed.append(print_row(job.title, [job]))
+    return int(not all(passed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
