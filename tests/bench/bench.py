@@ -148,7 +148,8 @@ def memory_variants(options):
 def version_variants(options):
     if len(options.builds) < 2:
         sys.exit("ERROR bench: versions: name at least two build folders with --builds; ratios are to the first")
-    return [Variant(str(build), build=ROOT / build) for build in options.builds]
+    ranks = options.ranks[0] if options.ranks else 1
+    return [Variant(str(build), build=ROOT / build, ranks=ranks) for build in options.builds]
 
 
 def rank_variants(options):
@@ -310,7 +311,7 @@ def training(name, arguments, flags):
     parser.add_argument("--steps", type=int, default=bench.steps, help="of each run, more than five (%(default)s)")
     parser.add_argument("--variants", type=lambda text: text.split("|"), help="only these rows, A|B")
     parser.add_argument("--limits", nargs="+", type=float, default=[8, 12, 16, 24], help="memory: GB (8 12 16 24)")
-    parser.add_argument("--ranks", nargs="+", type=int, help="ranks: how many (1, 2, 4, ... up to all GPUs)")
+    parser.add_argument("--ranks", nargs="+", type=int, help="ranks: how many (1, 2, 4, ... up to all GPUs); versions: of each run (1)")
     parser.add_argument("--builds", nargs="+", default=[], help="versions: build folders")
     options = parser.parse_args(arguments)
     presets = options.presets.split()

@@ -100,7 +100,7 @@ class Training(BenchTest):
                 self.assertNotEqual(0, float(found[1][1]), "the peer is another program")
 
     def test_versions_of_equal_bits_show_it_and_a_changed_setting_shows(self):
-        compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--builds", BUILD, BUILD)
+        compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--ranks", 2, "--builds", BUILD, BUILD)
         printed, rows = self.table(*compared)
         self.assertEqual(["0.0e+00"] * 2, [cells[-1] for label, cells in rows if label == str(BUILD)], printed)
         printed, rows = self.table("generic", "--presets", "record", "--rounds", 1, "--steps", 6, "--variants",

@@ -36,7 +36,7 @@ class GpuCheck(unittest.TestCase):
         (self.folder / "build").mkdir()
         shutil.copy("/bin/true", self.folder / "build" / "train_gpt")
 
-    def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass")):
+    def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass"), **settings):
         """→ exit status; the table is in self.table. `program`: a GoogleTest program, `of_one` and `of_two`: the tests of
         gpu_test.py, and of ranks_gpu_test.py and repeat_gpu_test.py."""
         # Longer than a pipe's buffer, as the output of the kernels' tests.
@@ -46,7 +46,7 @@ class GpuCheck(unittest.TestCase):
             (self.folder / name).chmod(0o755)
         for name, bodies in (("gpu_test.py", of_one), ("ranks_gpu_test.py", of_two), ("repeat_gpu_test.py", of_two)):
             (self.folder / "tests" / "e2e" / name).write_text(SUITE.format(*bodies))
-        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable)
+        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable, **settings)
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         done = subprocess.run([self.folder / "scripts" / "dev" / "gpu_check.sh", "tests"], env=environment, capture_output=True,
                               text=True, check=False)
@@ -61,6 +61,11 @@ class GpuCheck(unittest.TestCase):
             self.assertEqual(self.check(TWO_GPUS, **broken), 1, self.table)
             self.assertIn("FAIL exit 1, FAILED (failures=1, skipped=1)", self.table)
         self.assertEqual(self.check(TWO_GPUS, program="echo 'SKIPPED OnGpu.Test: no GPU'; exit 1"), 1, self.table)
+
+    def test_a_program_that_hangs_is_ended_and_its_output_kept(self):
+        self.assertEqual(self.check(ONE_GPU, program="echo at the end; sleep 600", TEST_SECONDS="1"), 1, self.table)
+        self.assertRegex(self.table, r"ops_gpu_tests +FAIL exit -9")
+        self.assertIn("at the end", (self.folder / "logs" / "gpu_check" / "tests" / "ops_gpu_tests.0.log").read_text())
 
     def test_what_needs_two_gpus_may_be_skipped_on_one_alone(self):
         for gpus, status in ((ONE_GPU, 0), (TWO_GPUS, 1)):
