@@ -1,4 +1,8 @@
 // Tests the kernels between the MLP's GEMMs against separate passes. Skipped without a GPU.
+#include <fmt/format.h>
+
+#include <utility>
+
 #include "ops/gemm/fp8.h"
 #include "ops/kernels.h"
 #include "ops/mlp/activation_kernel.h"
@@ -89,7 +93,10 @@ TEST_P(ActivationGpu, InFp8IsTheSeparatePassesByteByByte) {
 INSTANTIATE_TEST_SUITE_P(Sizes, ActivationGpu,
                          ::testing::Values(std::pair{1, 16}, std::pair{128, 128},
                                            std::pair{300, 144}, std::pair{1111, 208},
-                                           std::pair{4096, 3072}));
+                                           std::pair{2048, 1536}),
+                         [](const auto& tested) {
+                           return fmt::format("{}x{}", tested.param.first, tested.param.second);
+                         });
 
 }  // namespace
 }  // namespace tg
