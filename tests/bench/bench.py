@@ -165,7 +165,7 @@ BENCHES = {
     "shapes": Bench(("gpt124m",), SHAPES, rounds=1, columns=(*FIRST, "peak MiB", "padded"),
                     tiny={"NUM_LAYERS": 1, "MLP_MULT": 1, "MUON_BACKEND_STEPS": 1, "TRAIN_BATCH_TOKENS": 128}),
     "recurrence": Bench(("record_1061",), RECURRENCE, rounds=1, columns=(*FIRST, *LAST), settings={"WARMUP_STEPS": 0},
-                        tiny={"NUM_LAYERS": 6, "XSA_LAST_N": 6, "LOOP_START": 2, "LOOP_END": 3, "PARALLEL_START_LAYER": 4}),
+                        tiny=final_scores.TINY_LAYERS),
     "generic": Bench(("record", "speedrun_124m", "record_1061"), GENERIC, rounds=1, settings={"ENABLE_LOOPING_AT": 2}),
     "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
                     columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
