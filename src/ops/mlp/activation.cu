@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kThreads = 256, kSigns = 8;  // elements per byte of signs, and per access in 16 bits
 
-// The sign bits of a pack, the first element's lowest.
+// Returns the sign bits of a pack; the first element's is the lowest.
 template <typename T, int size>
 __device__ unsigned signs_of(const Pack<T, size>& x) {
   unsigned bits = 0;

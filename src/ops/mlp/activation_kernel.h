@@ -5,7 +5,7 @@
 namespace tg::cuda {
 
 // leaky_relu_squared after a GEMM (ops/mlp/mlp.h), keeping the activation and a sign bit per
-// element instead of h = x·upᵀ. On GPUs without mlp_hopper.h's epilogues. Matrices are [rows,
+// element instead of h = x·upᵀ; for GPUs without mlp_hopper.h's epilogues. Matrices are [rows,
 // columns], contiguous and 16-byte aligned; `columns` is a multiple of 8, for FP8 of 16.
 struct ActivationShape {
   std::int64_t rows;

@@ -55,7 +55,7 @@ TEST_P(ActivationGpu, InPlaceIsTheSeparatePassOfScaledRows) {
   const auto expected = gradient(d, activation, h) * scale.unsqueeze(1);
   cuda::activation_backward(shape_, const_data(d), const_fp32_data(scale), const_data(signs),
                             kSlope, mutable_data(activation), dtype_of(h), current_stream(h));
-  // The order of the factors, and the approximate square root.
+  // The factors have another order, and the square root is approximate.
   EXPECT_TRUE(test::is_close(activation, expected, 1.01 / 256, 1e-6));
 }
 
