@@ -100,6 +100,7 @@ side_by_side() {
 }
 
 run_gpu_tests() {
+  rm -rf "$out/tests" # an earlier call's logs
   "$python" tests/runner/gpu_tests.py --seconds "${TEST_SECONDS:-1800}" "$out/tests" | tee -a "$out/summary.txt"
   [[ ${PIPESTATUS[0]} == 0 ]] || failed=1
   cat "$out"/tests/*.log >>"$out/log.txt"

@@ -9,6 +9,9 @@ enum class Kernel { aten, cuda, cuda_fp8, hopper, hopper_fp8 };
 inline bool in_fp8(Kernel kernel) {
   return kernel == Kernel::cuda_fp8 || kernel == Kernel::hopper_fp8;
 }
+inline bool on_hopper(Kernel kernel) {
+  return kernel == Kernel::hopper || kernel == Kernel::hopper_fp8;
+}
 const char* kernel_name(Kernel kernel);
 
 // Enables or disables (FUSED=0) all custom kernels, process-wide. When disabled, operations run

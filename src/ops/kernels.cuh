@@ -114,6 +114,13 @@ __device__ inline float fast_exp2(float x) {
   return y;
 }
 
+// √x by one instruction, with a relative error of 2^-23.
+__device__ inline float approximate_sqrt(float x) {
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Sums over each group of `lanes` consecutive lanes; every lane gets its group's sum. All lanes of
 // the warp must call it.
 template <int lanes = kWarp>

@@ -19,10 +19,8 @@ import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
-sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from harness import gpu_count
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+from machine import BUILD, ROOT, visible_gpus
 
 FILTER = "--gtest_filter=*Gpu*:*Cuda*"
 SKIPPED = 77
@@ -94,7 +92,7 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + options.seconds
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpu_count())))).split(",")
+    gpus = visible_gpus()
     programs = [path for path in sorted(BUILD.rglob("*_tests")) if os.access(path, os.X_OK) and has_gpu_tests(path)]
     if not programs:
         print(f"{'tests':<22} FAIL no GPU test in {BUILD} (built with -DTRAIN_GPT_TESTS=ON?)")

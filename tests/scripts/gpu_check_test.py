@@ -30,9 +30,10 @@ class GpuCheck(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         shutil.copytree(SOURCE / "scripts", self.folder / "scripts")
         shutil.copytree(SOURCE / "tests" / "runner", self.folder / "tests" / "runner")
-        (self.folder / "tests" / "e2e").mkdir()
-        for name in ("harness.py", "preloaded.py"):
-            shutil.copy(SOURCE / "tests" / "e2e" / name, self.folder / "tests" / "e2e")
+        for folder, names in (("e2e", ("harness.py", "preloaded.py")), ("bench", ("machine.py", "train_run.py"))):
+            (self.folder / "tests" / folder).mkdir()
+            for name in names:
+                shutil.copy(SOURCE / "tests" / folder / name, self.folder / "tests" / folder)
         (self.folder / "build").mkdir()
         shutil.copy("/bin/true", self.folder / "build" / "train_gpt")
 

@@ -9,6 +9,9 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "bench"))
+from final_scores import TINY_LAYERS  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
 
 
@@ -28,7 +31,7 @@ class ScoreStages(unittest.TestCase):
 
     def test_every_stage_has_a_score(self):
         # Six layers have every part of the preset's eleven.
-        layers = dict(NUM_LAYERS="6", XSA_LAST_N="6", LOOP_START="2", LOOP_END="3", PARALLEL_START_LAYER="4")
+        layers = {name: str(value) for name, value in TINY_LAYERS.items()}
         printed = self.run_script("score_stages.sh", "--stop-after", "2", DATA_PATH="synthetic:documents",
                                   TOKENIZER_PATH="", **layers)
         scores = dict(re.findall(r"^(as trained|averaged|quantised|read back by eval|adapted) +(\d+\.\d{4})  ", printed, re.M))

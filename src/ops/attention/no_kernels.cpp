@@ -11,7 +11,7 @@ void qk_norm_rope_forward(const QkvShape&, const QkNormRopeInputs&, void*, void*
                           Stream) {
   not_built();
 }
-void qk_norm_rope_in_place(const QkvShape&, const QkNormRopeInputs&, void*, float*, Dtype, Stream) {
+void qk_norm_rope_in_place(const QkvShape&, QkNormRopeInputs, void*, float*, Dtype, Stream) {
   not_built();
 }
 void copy_heads(const QkvShape&, const HeadVectors&, int, bool, void*, Dtype, Stream) {

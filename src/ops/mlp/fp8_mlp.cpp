@@ -6,6 +6,7 @@
 
 #include "ops/kernels.h"
 #include "ops/mlp/fp8_mlp_hopper.h"
+#include "ops/mlp/leaky_relu_squared_kernel.h"
 #include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
 
@@ -27,16 +28,15 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   // Computes the activation of x, in e4m3.
   static Activation activate(const at::Tensor& x, const Weights& weights) {
     const auto shape = mlp_shape(x, weights.up.value);
-    const auto elementwise = activation_shape(x, weights.up.value);
-    const auto sign_bytes = weights.on_hopper ? cuda::fp8_mlp_sign_bytes(shape)
-                                              : cuda::activation_sign_bytes(elementwise);
+    const auto sign_bytes =
+        weights.on_hopper ? cuda::fp8_mlp_sign_bytes(shape) : cuda::activation_sign_bytes(shape);
     const Activation out{at::empty({shape.rows, shape.hidden}, x.options()),
                          empty_fp8_transposed(x, shape.rows, shape.hidden),
                          at::empty({sign_bytes}, x.options().dtype(at::kByte))};
     const auto &up = weights.up.fp8, &down = weights.down.fp8;
     if (!weights.on_hopper) {
       const auto hidden = fp8_matmul(x, up.input.scale, up.value, up.scale);
-      cuda::activate_in_fp8(elementwise, const_data(hidden), weights.slope,
+      cuda::activate_in_fp8(shape, const_data(hidden), weights.slope,
                             fp8_copy(out.rows, down.input), mutable_data(out.transposed),
                             mutable_data(out.signs), current_stream(x));
       return out;
@@ -57,10 +57,10 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     if (!weights.on_hopper) {
       const auto d_activation =
           fp8_matmul(dy, down.output_gradient.scale, down.transposed, down.scale);
-      cuda::activation_backward_in_fp8(
-          activation_shape(dy, weights.up.value), const_data(d_activation),
-          const_fp32_data(down.input.scale), const_data(signs), weights.slope,
-          fp8_copy(rows, up.output_gradient), mutable_data(transposed), current_stream(dy));
+      cuda::activation_backward_in_fp8(shape, const_data(d_activation),
+                                       const_fp32_data(down.input.scale), const_data(signs),
+                                       weights.slope, fp8_copy(rows, up.output_gradient),
+                                       mutable_data(transposed), current_stream(dy));
       return rows;
     }
     cuda::fp8_mlp_down_backward(
@@ -116,9 +116,9 @@ at::Tensor fp8_mlp(const NormedInput& x, const Weight& up, const Weight& down, d
   assert(x.form() != NormedForm::deferred_scale);
   // Else autograd would not call backward.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
-  const bool on_hopper = kernel == Kernel::hopper_fp8;
   return Fp8Mlp::apply(x.tensor(), x,
-                       Fp8Mlp::Weights{up, down, static_cast<float>(slope), on_hopper}, recompute);
+                       Fp8Mlp::Weights{up, down, static_cast<float>(slope), on_hopper(kernel)},
+                       recompute);
 }
 
 }  // namespace tg

@@ -8,6 +8,7 @@
 #include "ops/kernels.h"
 #include "ops/mlp/fp8_mlp.h"
 #include "ops/mlp/leaky_relu_squared.h"
+#include "ops/mlp/leaky_relu_squared_kernel.h"
 #include "ops/mlp/mlp_hopper.h"
 #include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
@@ -31,7 +32,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const auto& up = call.up.value;
     if (call.kernel == Kernel::cuda) {
       const auto activation = gemm(x, up.t());
-      cuda::activate(activation_shape(x, up), const_fp32_data(row_scale), call.slope,
+      cuda::activate(mlp_shape(x, up), const_fp32_data(row_scale), call.slope,
                      mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
       return activation;
     }
@@ -50,7 +51,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const auto &up = call.up.value, &down = call.down.value;
     if (call.kernel == Kernel::cuda) {
       const auto d_activation = gemm(dy, down);
-      cuda::activation_backward(activation_shape(x, up), const_data(d_activation),
+      cuda::activation_backward(mlp_shape(x, up), const_data(d_activation),
                                 const_fp32_data(row_scale), const_data(signs), call.slope,
                                 mutable_data(activation), dtype_of(x), current_stream(x));
     } else {
@@ -60,9 +61,9 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     }
   }
   static at::Tensor empty_signs(const at::Tensor& x, const Call& call) {
-    const auto bytes = call.kernel == Kernel::cuda
-                           ? cuda::activation_sign_bytes(activation_shape(x, call.up.value))
-                           : cuda::mlp_sign_bytes(mlp_shape(x, call.up.value));
+    const auto shape = mlp_shape(x, call.up.value);
+    const auto bytes = call.kernel == Kernel::cuda ? cuda::activation_sign_bytes(shape)
+                                                   : cuda::mlp_sign_bytes(shape);
     return at::empty({bytes}, x.options().dtype(at::kByte));
   }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,

@@ -5,9 +5,9 @@
 namespace tg {
 
 // Computes leaky_relu_squared(x·upᵀ, slope)·downᵀ: x [..., D] → [..., D], with up [F, D] and down
-// [D, F]. Weight gradients are as in linear(). On a GPU in bf16 and fp16, the activation
-// and a sign bit per element are saved for backward instead of x·upᵀ; on Hopper the activation and
-// its gradient are computed in GEMM epilogues. With weights in FP8 on a GPU, all six GEMMs have FP8
+// [D, F]. Weight gradients are as in linear(). On a GPU in bf16 and fp16, the activation and a sign
+// bit per element are saved for backward instead of x·upᵀ; on Hopper the activation and its
+// gradient are computed in GEMM epilogues. With weights in FP8 on a GPU, all six GEMMs have FP8
 // operands, including the weight gradients' (fp8_mlp.h). `recompute`: the activation is not saved;
 // backward recomputes it, from a saved x·upᵀ in fp32 and on a CPU, else by repeating the first
 // GEMM, with the same bits.

@@ -1,7 +1,6 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "ops/mlp/activation_kernel.h"
 #include "ops/mlp/mlp_hopper.h"
 
 namespace tg {
@@ -11,10 +10,6 @@ inline cuda::MlpShape mlp_shape(const at::Tensor& x, const at::Tensor& up) {
   return {.rows = static_cast<int>(x.numel() / x.size(-1)),
           .dim = static_cast<int>(up.size(1)),
           .hidden = static_cast<int>(up.size(0))};
-}
-inline cuda::ActivationShape activation_shape(const at::Tensor& x, const at::Tensor& up) {
-  const auto shape = mlp_shape(x, up);
-  return {.rows = shape.rows, .columns = shape.hidden};
 }
 
 }  // namespace tg

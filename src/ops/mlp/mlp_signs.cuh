@@ -2,7 +2,6 @@
 // Signs of x·upᵀ: a uint2 per thread and subtile with one word per wgmma tile and one bit for each
 // of its 32 accumulators, the first in the highest bit.
 #include "ops/gemm/hopper/gemm_launch.cuh"
-#include "ops/mlp/activation.cuh"
 #include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda::hopper {

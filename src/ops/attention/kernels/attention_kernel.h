@@ -121,7 +121,7 @@ void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, voi
 // and writes row_scale/rms to inverse_rms. bf16 or fp16, heads of at most kMaxRotatedHead; in.qkv
 // and in.inverse_rms are not read.
 constexpr int kMaxRotatedHead = 128;
-void qk_norm_rope_in_place(const QkvShape& shape, const QkNormRopeInputs& in, void* qkv,
+void qk_norm_rope_in_place(const QkvShape& shape, QkNormRopeInputs in, void* qkv,
                            float* inverse_rms, Dtype dtype, Stream stream);
 // Copies heads [tokens, heads, hd] to contiguous ones; keys also with QkvInputs::key_offset.
 void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool key_offset,

@@ -111,8 +111,7 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
   const auto rows = x.contiguous();
   if (in.passed) in.passed->takes_gate_x = true;
   const auto out =
-      FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in,
-                                  kernel == Kernel::hopper || kernel == Kernel::hopper_fp8);
+      FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in, on_hopper(kernel));
   return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
 }
 

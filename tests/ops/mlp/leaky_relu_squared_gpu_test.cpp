@@ -5,8 +5,8 @@
 
 #include "ops/gemm/fp8.h"
 #include "ops/kernels.h"
-#include "ops/mlp/activation_kernel.h"
 #include "ops/mlp/leaky_relu_squared.h"
+#include "ops/mlp/leaky_relu_squared_kernel.h"
 #include "tests/ops/on_fp8_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -23,7 +23,7 @@ class ActivationGpu : public test::OnFp8Gpu<::testing::TestWithParam<std::pair<i
  protected:
   const std::int64_t rows_ = GetParam().first;
   const int columns_ = GetParam().second;
-  const cuda::ActivationShape shape_{rows_, columns_};
+  const cuda::MlpShape shape_{.rows = GetParam().first, .dim = 0, .hidden = columns_};
 
   at::Tensor empty_signs() const {
     const auto bytes = cuda::activation_sign_bytes(shape_);
