@@ -104,7 +104,8 @@ class RunTest(unittest.TestCase):
         chosen = dict(self.small, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
                       RUN_ID="test", OMP_NUM_THREADS=1)
         chosen.update(settings)
-        plain = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+        plain = {name: os.environ[name]
+                 for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "HOPPER")
                  if name in os.environ}
         # The sanitizers' build runs these tests too.
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})

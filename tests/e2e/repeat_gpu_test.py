@@ -18,6 +18,7 @@ SHORT = {
     "VAL_LOSS_EVERY": 0, "VAL_TOKENS": 16384, "VAL_BATCH_SIZE": 16384, "MAX_WALLCLOCK_SECONDS": 0, "ARTIFACT": "none",
     "EVAL_SEQ_LEN": 2048, "EVAL_STRIDE": 0, "TTT_ENABLED": 0, "PHASED_TTT_ENABLED": 0,
 }
+RUNS_PER_GPU = 3  # at a time
 TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py expects these texts
 
 
@@ -37,13 +38,12 @@ def visible_gpus():
 class RepeatTest(RunTest):
     small = SHORT
 
-    def start_preset(self, preset, world, start, output=None, **chosen):
-        """Runs the first start on the first GPUs and the second start on the next ones, if there are as many."""
+    def start_preset(self, preset, world, output, at=0, **chosen):
+        """Starts it on the first `world` GPUs, or with at = 1, 2, ... on the next ones, and again on the first."""
         gpus = visible_gpus()
-        first = world * start if gpu_count() >= world * (start + 1) else 0
-        return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=output or f"{preset}.{world}.{start}",
-                              through=mpirun(world), CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]),
-                              **data_of(preset), **chosen)
+        first = at % (len(gpus) // world) * world
+        return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=output, through=mpirun(world),
+                              CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]), **data_of(preset), **chosen)
 
     def end_of(self, process):
         _, errors = process.communicate(timeout=120)
@@ -52,17 +52,18 @@ class RepeatTest(RunTest):
     def assert_presets_repeat(self, world):
         if gpu_count() < world:
             self.skipTest(TOO_FEW[world])
+        at_once = RUNS_PER_GPU * (gpu_count() // world)
+        starts = [(preset, start) for preset in PRESETS for start in range(2)]
+        processes = {}
+        for at, (preset, start) in enumerate(starts):
+            if at >= at_once:
+                processes[starts[at - at_once]].wait(timeout=120)
+            processes[preset, start] = self.start_preset(preset, world, f"{preset}.{world}.{start}", at,
+                                                         stdout=subprocess.DEVNULL)
         for preset in PRESETS:
             with self.subTest(preset=preset):
-                at_once = gpu_count() >= 2 * world
-                processes = []
                 for start in range(2):
-                    processes.append(self.start_preset(preset, world, start))
-                    if not at_once:
-                        self.end_of(processes[-1])
-                if at_once:
-                    for process in processes:
-                        self.end_of(process)
+                    self.end_of(processes[preset, start])
                 first, second = (self.folder / f"{preset}.{world}.{start}" for start in range(2))
                 losses = train_losses(read_events(first))
                 self.assertEqual(len(losses), SHORT["ITERATIONS"])
@@ -83,7 +84,7 @@ class RepeatTest(RunTest):
         if gpu_count() < world:
             self.skipTest(TOO_FEW[world])
         chosen = dict(ITERATIONS=40, CHECKPOINT_EVERY=5)
-        whole = self.start_preset("record_1061", world, 0, output=f"whole.{world}", **chosen)
+        whole = self.start_preset("record_1061", world, f"whole.{world}", **chosen)
         self.end_of(whole)
         losses = train_losses(read_events(self.out))
         killed = self.launch("-n", world, "--restarts", 1, "--config", SOURCE / "configs" / "record_1061.env",

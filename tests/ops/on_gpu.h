@@ -18,8 +18,15 @@ inline constexpr auto kGpu = at::kCUDA;
 template <class Base = ::testing::Test>
 class OnGpu : public Base {
  protected:
-  // HOPPER=0 tests what other GPUs run.
+  // HOPPER=0 tests what other GPUs run. Process-wide choices of earlier tests, also of one that
+  // threw, are undone.
   void SetUp() override {
+    set_fused(true);
+    auto& context = at::globalContext();  // what use_attention() changes
+    context.setSDPUseCuDNN(true);
+    context.setSDPUseFlash(true);
+    context.setSDPUseMemEfficient(true);
+    context.setSDPUseMath(true);
     const char* const hopper = std::getenv("HOPPER");
     set_hopper(hopper == nullptr || std::string_view(hopper) != "0");
     if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";

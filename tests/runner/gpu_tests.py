@@ -1,8 +1,8 @@
 """Runs the GPU tests of build/ on all GPUs that a program here sees: gpu_tests.py [--seconds N] [--shards N] OUT
 
-Test programs run in shards, several at a time on each GPU. Whole runs follow, one by one, since they share their GPUs
-between ranks or measure what memory is free. Writes every output to OUT/NAME.log as it comes and a row per program to
-standard output. What still runs after --seconds is killed, so that a machine's own limit cannot take the logs. With
+Test programs run in shards, several at a time on each GPU. Then come the tests of whole runs on one GPU, which may take
+all of its memory, in shards of one per GPU at a time, and at last those that share all GPUs between ranks, one by one.
+Writes every output to OUT/NAME.log as it comes and a row per program to standard output. What still runs after --seconds is killed, so that a machine's own limit cannot take the logs. With
 HOPPER=0 the kernels of other GPUs are tested. Exit status 1 where a test failed.
 """
 
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
 from machine import BUILD, ROOT, visible_gpus
@@ -43,14 +44,18 @@ def has_gpu_tests(program):
     return "\n  " in listed.stdout
 
 
-def shards_of(program, count):
+def shards_of_program(program, count):
     return [Job(program.name, f"{program.name}.{i}", [program, FILTER], {"GTEST_TOTAL_SHARDS": count, "GTEST_SHARD_INDEX": i})
             for i in range(count)]
 
 
-def python_test(name):
-    return Job(f"tests/e2e/{name}", name,
-               [sys.executable, ROOT / "tests/runner/run_unittest.py", ROOT / f"tests/e2e/{name}.py"])
+def shards_of_file(name, count):
+    """Returns jobs for the tests of tests/e2e/NAME.py."""
+    tests = []
+    for case in unittest.defaultTestLoader.loadTestsFromName(name):
+        tests += [test.id().removeprefix(f"{name}.") for test in case]
+    command = [sys.executable, ROOT / "tests/runner/run_unittest.py", ROOT / f"tests/e2e/{name}.py"]
+    return [Job(f"tests/e2e/{name}", f"{name}.{i}", [*command, *tests[i::count]]) for i in range(min(count, len(tests)))]
 
 
 def run(job, gpus, end, folder):
@@ -79,9 +84,35 @@ def print_row(title, jobs):
     for word, number in itertools.chain.from_iterable(COUNTS.findall(job.output) for job in jobs):
         counts[word] = counts.get(word, 0) + int(number)
     words = [f"{word} {number}" for word, number in counts.items()]
-    words += itertools.chain.from_iterable(ENDS.findall(job.output)[-1:] for job in jobs)
+    words += dict.fromkeys(itertools.chain.from_iterable(ENDS.findall(job.output)[-1:] for job in jobs))
     print(f"{title:<22} {', '.join([(failed or ended or ['skipped'])[-1], *words])}", flush=True)
     return not failed
+
+
+def run_on_each(gpus, jobs, at_a_time, end, folder):
+    """Runs every job on one GPU, `at_a_time` of them on each."""
+    waiting = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+
+    def work(gpu):
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            run(job, [gpu], end, folder)
+
+    workers = [threading.Thread(target=work, args=(gpu,)) for gpu in gpus for _ in range(at_a_time)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+def print_rows(jobs):
+    """Prints a row for every program; returns whether all passed."""
+    return all([print_row(title, list(of_title)) for title, of_title in itertools.groupby(jobs, lambda job: job.title)])
 
 
 def main():
@@ -98,31 +129,19 @@ def main():
         print(f"{'tests':<22} FAIL no GPU test in {BUILD} (built with -DTRAIN_GPT_TESTS=ON?)")
         return 1
 
-    jobs = list(itertools.chain.from_iterable(shards_of(path, options.shards) for path in programs))
-    waiting = queue.SimpleQueue()
-    for job in jobs:
-        waiting.put(job)
     # ATen's reference operations would start a thread for each core in every program.
-    at_a_time = options.shards * len(gpus)
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // at_a_time)))
-
-    def work(gpu):
-        while True:
-            try:
-                job = waiting.get_nowait()
-            except queue.Empty:
-                return
-            run(job, [gpu], end, options.out)
-
-    workers = [threading.Thread(target=work, args=(gpus[i % len(gpus)],)) for i in range(at_a_time)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    passed = [print_row(title, list(of_title)) for title, of_title in itertools.groupby(jobs, lambda job: job.title)]
-    for job in map(python_test, ("gpu_test", "ranks_gpu_test", "repeat_gpu_test")):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // (options.shards * len(gpus)))))
+    kernels = [job for path in programs for job in shards_of_program(path, options.shards)]
+    run_on_each(gpus, kernels, options.shards, end, options.out)
+    passed = [print_rows(kernels)]
+    sys.path.insert(0, str(ROOT / "tests/e2e"))
+    runs = shards_of_file("gpu_test", options.shards)
+    run_on_each(gpus, runs, 1, end, options.out)
+    passed.append(print_rows(runs))
+    for name in ("ranks_gpu_test", "repeat_gpu_test"):
+        job, = shards_of_file(name, 1)
         run(job, gpus, end, options.out)
-        passed.append(print_row(job.title, [job]))
+        passed.append(print_rows([job]))
     return int(not all(passed))
 
 

@@ -16,6 +16,7 @@ class OnGpu : public Base {
  protected:
   // HOPPER=0 tests what GPUs other than Hopper's run.
   void SetUp() override {
+    set_fused(true);  // an earlier test may have thrown before it did
     const char* const hopper = std::getenv("HOPPER");
     set_hopper(hopper == nullptr || std::string_view(hopper) != "0");
   }
