@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/optim/add_and_clear.h"
 #include "ops/quantize/fake_quant.h"
 
 namespace tg {
@@ -95,8 +96,7 @@ void WeightCopies::sum_in_fp32(ParameterId id, const at::Tensor& table, const Co
   if (!table.requires_grad() || table.element_size() != 2 || padded) return;
   const auto sum = at::zeros(table.sizes(), table.detach().options().dtype(at::kFloat));
   table_gradients_[id.row] = sum;
-  gradient_buffers_.push_back(sum);
-  gradient_slices_.emplace_back(source_of(table).gradient, sum);
+  table_sums_.emplace_back(source_of(table).gradient, sum);
 }
 
 Weight WeightCopies::make_tied_head(const at::Tensor& table, const ComputeSizes& sizes,
@@ -139,6 +139,7 @@ void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& [gradient, buffered] : gradient_slices_) gradient.add_(buffered);
   for (const auto& buffer : gradient_buffers_) buffer.zero_();
+  for (const auto& [gradient, sum] : table_sums_) add_and_clear(gradient, sum);
   for (const auto& [source, value, placement, kind, scales] : copies_) {
     if (!scales.empty() && source.gradient.defined())
       scales.unscale(source.gradient, fake_quantized(source.value, kind));
@@ -151,6 +152,7 @@ WeightCopies WeightCopies::as_constants() const {
   constants.copies_.clear();
   constants.gradient_slices_.clear();
   constants.gradient_buffers_.clear();
+  constants.table_sums_.clear();
   for (auto& block : constants.blocks_) block = block.as_constants();
   constants.head_ = head_.as_constants();
   constants.table_gradients_.clear();

@@ -87,6 +87,7 @@ class WeightCopies {
   // Pairs of slices: of a parameter's gradient, and of the gradient buffer that is added to it.
   Slices gradient_slices_;
   std::vector<at::Tensor> gradient_buffers_;
+  Slices table_sums_;  // pairs of a table's gradient and of its fp32 buffer
   std::vector<BlockWeights> blocks_;
   Weight head_;
   std::map<std::int64_t, at::Tensor> table_gradients_;  // by row of the parameter table

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "ops/optim/add_and_clear.h"
+
 namespace tg {
 
 GradientSums::GradientSums(const ParameterRows& rows) {
@@ -23,10 +25,9 @@ void GradientSums::drop() const {
 
 void GradientSums::add(const at::Tensor& skip) const {
   const at::NoGradGuard no_grad;
-  const auto skipped = skip.to(at::kBool);
   for (const auto& [name, parameter, value] : all_) {
     if (const auto& gradient = parameter.grad(); gradient.defined())
-      value.add_(at::where(skipped, 0.0, gradient));
+      add_and_clear(value, gradient, skip);
   }
 }
 

@@ -24,7 +24,8 @@ class GradientSums {
   void take() const;
   // Zeroes the sums; call it after that step.
   void drop() const;
-  // Adds the gradients to the sums, unless `skip` [] is not 0; call it after any other step.
+  // Adds the gradients to the sums, unless `skip` [] fp32 is not 0, and clears them; call it after
+  // any other step.
   void add(const at::Tensor& skip) const;
 
   // "gradient_sum.NAME", sharing storage: this rank's terms of sums over all ranks.

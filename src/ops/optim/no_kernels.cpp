@@ -22,5 +22,8 @@ void normalize_variance(const SecondMoments&, float*, float*, void*, Dtype, Stre
 void adam_update(const AdamUpdate&, Dtype, Dtype, Stream) {
   not_built();
 }
+void add_and_clear(const AddAndClear&, Dtype, Dtype, Stream) {
+  not_built();
+}
 
 }  // namespace tg::cuda

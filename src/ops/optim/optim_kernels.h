@@ -61,4 +61,12 @@ struct AdamUpdate {
 void adam_update(const AdamUpdate& args, Dtype parameter_dtype, Dtype gradient_dtype,
                  Stream stream);
 
+// Kernel of add_and_clear.h.
+struct AddAndClear {
+  void *to, *from;
+  std::int64_t count;  // elements of each
+  const float* skip;   // null: adds
+};
+void add_and_clear(const AddAndClear& args, Dtype to_dtype, Dtype from_dtype, Stream stream);
+
 }  // namespace tg::cuda
