@@ -13,26 +13,40 @@ ElementOptimizer::ElementOptimizer(ParameterRows rows, const AdamOptions& option
   }
 }
 
-std::vector<ParameterGather> ElementOptimizer::step(const StepScalars& scalars,
-                                                    const std::vector<at::Tensor>& gradients,
-                                                    const at::Tensor&) {
+void ElementOptimizer::add(std::size_t i, const at::Tensor& gradient, Shards& to) const {
+  to.values.push_back(shards_[i].value);
+  to.gradients.push_back(gradient);
+  to.exp_avgs.push_back(exp_avgs_[i]);
+  to.exp_avg_sqs.push_back(exp_avg_sqs_[i]);
+  to.steps.push_back(steps_[i]);
+}
+
+std::vector<Completion> ElementOptimizer::step(const StepScalars& scalars,
+                                               const std::vector<at::Tensor>& gradients,
+                                               const at::Tensor&) {
   const at::NoGradGuard no_grad;
-  Shards used;
+  std::vector<at::Tensor> steps;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    used.values.push_back(shards_[i].value);
-    used.gradients.push_back(gradients[i]);
-    used.exp_avgs.push_back(exp_avgs_[i]);
-    used.exp_avg_sqs.push_back(exp_avg_sqs_[i]);
-    used.steps.push_back(steps_[i]);
+    if (gradients[i].defined()) steps.push_back(steps_[i]);
   }
-  if (!used.values.empty()) {
-    at::_foreach_add_(used.steps, 1 - scalars.skip);
-    update(scalars, used);
+  if (!steps.empty()) at::_foreach_add_(steps, 1 - scalars.skip);
+  Shards replicated;
+  std::vector<Completion> completions;
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (!shards_[i].first_chunk) {
+      if (gradients[i].defined()) add(i, gradients[i], replicated);
+      continue;
+    }
+    if (gradients[i].defined()) {
+      Shards one;
+      add(i, gradients[i], one);
+      update(scalars, one);
+    }
+    ParameterGather gather(*rows_[i], communicator_);
+    completions.emplace_back([gather]() mutable { gather.wait(); });
   }
-  std::vector<ParameterGather> gathers;
-  for (const auto* row : rows_) gathers.emplace_back(*row, communicator_);
-  return gathers;
+  if (!replicated.values.empty()) update(scalars, replicated);
+  return completions;
 }
 
 std::vector<RuleState> ElementOptimizer::state() const {

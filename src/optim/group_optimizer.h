@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct RuleState {
   bool of_shard = true;            // true: [count, …] like the shard; false: equal on all ranks
 };
 
+// Waits for collectives of an update and completes it. Call it once.
+using Completion = std::function<void()>;
+
 // Optimizer of a parameter group: one rule, one set of settings, one dtype. Updates this rank's
 // shards of sharded parameters.
 class GroupOptimizer {
@@ -36,11 +40,12 @@ class GroupOptimizer {
 
   const ParameterRows& rows() const { return rows_; }
   // gradients: per parameter, from Reduction::gradient(), or undefined. `clip` [] fp32: still to be
-  // applied to gradients of matrices; all others are already clipped. Returns the all-gathers of
-  // the updated shards, still in flight. Collective.
-  virtual std::vector<ParameterGather> step(const StepScalars& scalars,
-                                            const std::vector<at::Tensor>& gradients,
-                                            const at::Tensor& clip) = 0;
+  // applied to gradients of matrices; all others are already clipped. With several ranks the
+  // update is complete after the completions, to be called in order; the gradients are not read
+  // any more. Collective.
+  virtual std::vector<Completion> step(const StepScalars& scalars,
+                                       const std::vector<at::Tensor>& gradients,
+                                       const at::Tensor& clip) = 0;
 
   // Copies the state of the row `from` of `group`, which has the same rule, to `row` of this group.
   // `row` has the shape of `from` or, if it is a matrix, the transposed shape. Collective.

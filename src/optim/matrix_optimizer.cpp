@@ -19,32 +19,30 @@ MatrixOptimizer::MatrixOptimizer(ParameterRows rows, const MuonOptions& options,
   }
 }
 
-std::vector<ParameterGather> MatrixOptimizer::step(const StepScalars& scalars,
-                                                   const std::vector<at::Tensor>& gradients,
-                                                   const at::Tensor& clip) {
+std::vector<Completion> MatrixOptimizer::step(const StepScalars& scalars,
+                                              const std::vector<at::Tensor>& gradients,
+                                              const at::Tensor& clip) {
   const at::NoGradGuard no_grad;
   // A skipped step keeps the state and uses a learning rate of 0.
   const Momentum momentum{scalars.momentum, clip, scalars.skip.to(at::kBool)};
   const auto rate = at::where(momentum.skip, 0.0, scalars.lr_scale * options_.lr);
-  std::vector<Pending> pending(banks_.size());
-  std::vector<at::Tensor> updates = gathered_;
-  for (std::size_t i = 0; i <= banks_.size(); ++i) {
-    if (i < banks_.size()) {
-      const bool none = gradients[i].size(0) == 0;  // more ranks than matrices
-      const auto mine =
-          none ? gradients[i]
-               : update_of(i, split(i, gradients[i]), momentum).view(gradients[i].sizes());
-      if (communicator_.world_size() == 1) {
-        updates[i] = mine;
-      } else {
-        pending[i] = gather(i, mine);
-      }
+  std::vector<Completion> completions;
+  for (std::size_t i = 0; i < banks_.size(); ++i) {
+    const bool none = gradients[i].size(0) == 0;  // more ranks than matrices
+    const auto mine =
+        none ? gradients[i]
+             : update_of(i, split(i, gradients[i]), momentum).view(gradients[i].sizes());
+    if (communicator_.world_size() == 1) {
+      apply(i, mine, rate);
+      continue;
     }
-    if (i == 0) continue;
-    pending[i - 1].wait();
-    apply(i - 1, updates[i - 1], rate);
+    // Waiting here would also wait for what is gathered before, such as tables.
+    completions.emplace_back([this, i, rate, pending = gather(i, mine)]() mutable {
+      pending.wait();
+      apply(i, gathered_[i], rate);
+    });
   }
-  return {};
+  return completions;
 }
 
 at::Tensor MatrixOptimizer::split(std::size_t bank, const at::Tensor& tensor) const {

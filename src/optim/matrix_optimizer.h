@@ -20,11 +20,9 @@ struct MuonOptions {
 // in options.dtype.
 class MatrixOptimizer : public GroupOptimizer {
  public:
-  // Overlaps the all-gather of one bank's updates with the computation of the next bank's; returns
-  // no pending gathers.
-  std::vector<ParameterGather> step(const StepScalars& scalars,
-                                    const std::vector<at::Tensor>& gradients,
-                                    const at::Tensor& clip) final;
+  // Overlaps the all-gather of one bank's updates with the computation of the next bank's.
+  std::vector<Completion> step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
+                               const at::Tensor& clip) final;
 
  protected:
   MatrixOptimizer(ParameterRows rows, const MuonOptions& options, Communicator& communicator);

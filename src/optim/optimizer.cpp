@@ -175,23 +175,25 @@ at::Tensor Optimizer::clip(double max_norm) {
 }
 
 void Optimizer::step(const StepScalars& scalars) {
-  std::vector<ParameterGather> gathers;
+  std::vector<Completion> completions;
   for (auto* group : in_step_order_) {
     if (is_in(left_out_, group->rows().front())) continue;
     std::vector<at::Tensor> row_gradients;
     for (const auto* row : group->rows()) row_gradients.push_back(reduction_.gradient(*row));
-    std::ranges::move(group->step(scalars, row_gradients, clip_), std::back_inserter(gathers));
+    std::ranges::move(group->step(scalars, row_gradients, clip_), std::back_inserter(completions));
   }
-  for (auto& gather : gathers) gather.wait();
-  copy_tied_values(following_);
-  if (tie_ == Tie::splits) {
-    for (const auto& [row, to] : tied_) group_of(*row).copy_state(*row, group_of(*to), *to);
-  }
+  // While parameters are gathered.
   kept_.end_step(scalars.skip);
   if (updates_all_) {
     sums_.drop();
   } else {
     sums_.add(scalars.skip);
+  }
+  zero_gradients();
+  for (const auto& complete : completions) complete();
+  copy_tied_values(following_);
+  if (tie_ == Tie::splits) {
+    for (const auto& [row, to] : tied_) group_of(*row).copy_state(*row, group_of(*to), *to);
   }
   if (loss_scale_) loss_scale_->update(scalars.skip);
 }

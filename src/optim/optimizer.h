@@ -57,7 +57,7 @@ class Optimizer {
   // Clips the reduced gradients by their global norm: factor min(1, max_norm/(norm + 1e-6)), or
   // none if max_norm is 0. Returns the norm before clipping, [] fp32 on the device. Collective.
   at::Tensor clip(double max_norm);
-  // Updates the parameters; call it after clip(). Collective.
+  // Updates the parameters and zeroes the gradients; call it after clip(). Collective.
   void step(const StepScalars& scalars);
   // Zeroes gradients in place, so that their addresses do not change.
   void zero_gradients();

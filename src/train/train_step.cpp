@@ -64,7 +64,6 @@ void TrainStep::clip_gradients() {
 
 void TrainStep::update_weights() {
   optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
-  optimizer_.zero_gradients();
   model_.fp8_scales().update();
 }
 

@@ -122,10 +122,10 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / (b.norm().item<double>() + 1e-12);
 }
 
-// A gradient of one or two elements is a sum of as many signed terms as there are activations, and
-// loses digits by cancellation.
+// A gradient of a few elements, such as a q_gain's of one per head, is a sum of as many signed
+// terms as there are activations, and loses digits by cancellation.
 bool cancels(const at::Tensor& gradient) {
-  return gradient.numel() <= 2;
+  return gradient.numel() <= 8;
 }
 
 class GptGpu : public test::OnGpu<::testing::TestWithParam<Shape>> {};

@@ -49,12 +49,15 @@ TEST_P(TwoLanesGpu, EveryGradientIsTheReferences) {
 }
 
 TEST_P(TwoLanesGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
-  constexpr double kFewNumbers = 0.04;  // of a q_gain, where the reference may be near by chance
   const auto exact = train(at::kDouble, false), reference = train(at::kBFloat16, false),
              found = train(at::kBFloat16, true);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const double other = distance(reference[i].second, exact[i].second);
-    EXPECT_LT(distance(found[i].second, exact[i].second), 1.5 * other + kFewNumbers)
+    // A q_gain's gradient has a number per head, and the reference's may be near by chance: over 40
+    // seeds its error is 0.01 to 0.39, with root mean squares of 0.09 and, of the kernels, 0.10.
+    const bool few = exact[i].second.numel() <= 8;
+    EXPECT_LT(distance(found[i].second, exact[i].second),
+              few ? 3 * other + 0.1 : 1.5 * other + 0.01)
         << exact[i].first << ", reference " << other;
   }
 }

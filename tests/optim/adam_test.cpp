@@ -174,7 +174,7 @@ TEST(Adam, TwoRanksStepTheirShardsAsOneStepsTheWhole) {
     Adam sharded(test::rows_of(table), kOptions, communicator);
     for (std::uint64_t step = 0; step < 2; ++step) {
       const auto own = drawn(20 + step).narrow(0, 8 * communicator.rank(), 8);
-      for (auto& gather : sharded.step(test::scalars(1), {own}, /*clip=*/{})) gather.wait();
+      for (const auto& complete : sharded.step(test::scalars(1), {own}, /*clip=*/{})) complete();
     }
     EXPECT_TRUE(test::is_close(parameter, whole, 1e-6, 1e-6));
     EXPECT_EQ(test::named(sharded.replicated_state(), "step.w").item<double>(), 2);

@@ -45,7 +45,6 @@ struct Training {
     optimizer.reduce(at::zeros({1}, at::kFloat), max_norm);
     const auto norm = optimizer.clip(max_norm);
     optimizer.step(test::scalars(0.5, 0.9, skip));
-    optimizer.zero_gradients();
     return norm.item<double>();
   }
   // These ranks' gradients, added up.

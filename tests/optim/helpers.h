@@ -69,6 +69,15 @@ inline at::Tensor named(const NamedTensors& state, const std::string& name) {
   return at::zeros({});
 }
 
+// Copies of the gradients that are there.
+inline NamedTensors gradients_of(const ParameterTable& table) {
+  NamedTensors all;
+  for (const auto& row : table.rows()) {
+    if (row.value.grad().defined()) all.emplace_back(row.name, row.value.grad().clone());
+  }
+  return all;
+}
+
 // State "NAME.I" of this rank's chunks of a parameter, [count, …].
 inline at::Tensor chunks_of(const NamedTensors& state, const std::string& name) {
   std::vector<at::Tensor> chunks;

@@ -213,9 +213,12 @@ TEST(NorMuon, RanksStepTheirMatricesAsOneStepsAll) {
       const auto table = table_of({{"bank", bank}});
       NorMuon rule(test::rows_of(table), options_of(true), kBeta2, communicator);
       const auto [first, count, per_rank] = chunks_of_rank(3, communicator);
-      for (std::uint64_t step = 0; step < 2; ++step)
-        rule.step(test::scalars(1, 0.9), {gradient(step).narrow(0, first, count)},
-                  at::ones({}, at::kFloat));
+      for (std::uint64_t step = 0; step < 2; ++step) {
+        for (const auto& complete :
+             rule.step(test::scalars(1, 0.9), {gradient(step).narrow(0, first, count)},
+                       at::ones({}, at::kFloat)))
+          complete();
+      }
       // The batched GEMMs may add in another order.
       EXPECT_TRUE(test::is_close(bank, together, 0, 1e-6));
       EXPECT_EQ(rule.sharded_state().size(), 2u * static_cast<std::size_t>(count));

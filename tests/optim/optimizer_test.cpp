@@ -71,6 +71,7 @@ class Fixture {
   }
   void step(const StepScalars& scalars) {
     reduce();
+    gradients = test::gradients_of(table);
     optimizer.step(scalars);
   }
   NamedTensors weights() const { return test::clones(table.named_values()); }
@@ -79,6 +80,7 @@ class Fixture {
   ParameterTable table;
   Communicator alone;
   Optimizer optimizer;
+  NamedTensors gradients;  // that the last step() used
 };
 
 using Numbers = std::vector<std::pair<Update, double>>;
@@ -211,7 +213,7 @@ TEST(Optimizer, MuonIteratesAndNormalizesAsItsSettingsSay) {
         if (!row.update.by_matrix() || row.value.dim() != 3) continue;
         const double shape = std::sqrt(std::max(
             1.0, static_cast<double>(row.value.size(1)) / static_cast<double>(row.value.size(2))));
-        const auto update = orthogonalize(row.value.grad(), options);
+        const auto update = orthogonalize(test::named(f.gradients, row.name), options);
         EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second - 0.03125 * shape * update,
                                    0, 1e-5))
             << row.name;
@@ -248,7 +250,7 @@ TEST(Optimizer, NorMuonTakesMuonsPlaceForEveryMatrix) {
   const auto before = f.table["mlp_up_bank"].detach().clone();  // 24 rows of 8
   f.set_gradients();
   f.step(test::scalars(1, 0.75));
-  const auto gradient = f.table["mlp_up_bank"].grad() * (1 - 0.75 * 0.75);
+  const auto gradient = test::named(f.gradients, "mlp_up_bank") * (1 - 0.75 * 0.75);
   const auto x =
       orthogonalize(gradient, {.steps = muon_quintic(5), .safety = 1.02, .epsilon = 1e-6});
   const auto y = x / x.square().mean({-1}, /*keepdim=*/true).sqrt();
@@ -291,7 +293,6 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
     f.step(test::scalars(1, 0.9));
     EXPECT_EQ(at::equal(f.table["mtp_heads.0.weight"].detach(), before), quirks);
     EXPECT_FALSE(at::equal(f.table["lm_head.weight"].detach(), before));
-    f.optimizer.zero_gradients();
     for (const auto& row : f.table.rows()) {
       EXPECT_FALSE(row.value.grad().any().item<bool>()) << row.name;
     }
@@ -318,7 +319,6 @@ TEST(Optimizer, AGradientThatIsKeptGetsTheContributionOfEachStepOnce) {
       head.grad().add_(scale.defined() ? contribution * scale : contribution);
       f.reduce();
       f.optimizer.step(test::scalars(1, 0.9, skipped ? 1 : 0));
-      f.optimizer.zero_gradients();
       if (!skipped) expected += contribution;
       // Scales are powers of two, which round nothing.
       EXPECT_TRUE(at::equal(f.optimizer.kept_gradients()[0].second, expected)) << step;
@@ -364,7 +364,6 @@ TEST(Optimizer, AStepSkippedForOneGradientLeavesNoneThatIsNotFiniteBehind) {
       f.table["mtp_heads.0.weight"].grad().view({-1})[3].fill_(bad);
       ASSERT_FALSE(std::isfinite(f.reduce(max_norm).item<double>()));
       f.optimizer.step(test::scalars(1, 0.9, /*skip=*/1));
-      f.optimizer.zero_gradients();
       f.optimizer.begin_step();
       for (const auto& row : f.table.rows()) row.value.grad().add_(0.5);  // a backward pass
       EXPECT_TRUE(std::isfinite(f.reduce(max_norm).item<double>())) << bad << " " << max_norm;
@@ -396,9 +395,9 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
   for (const double limit : {0.3, 1e6}) {
     Fixture f(config_with_every_part(), distinct_rates(), {});
     f.set_gradients();
-    NamedTensors before;
-    for (const auto& row : f.table.rows()) before.emplace_back(row.name, row.value.grad().clone());
+    const auto before = test::gradients_of(f.table);
     const auto norm = f.reduce(limit);
+    const auto reduced = test::gradients_of(f.table);
     f.optimizer.step(test::scalars(0, 0.9));
     const double factor = std::min(1.0, limit / (norm.item<double>() + 1e-6));
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -406,7 +405,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
       const auto& row = f.table.rows()[i];
       const auto clipped = row.update.by_matrix()
                                ? test::momentum_of(f.optimizer.sharded_state(), row.name)
-                               : row.value.grad();
+                               : reduced[i].second;
       // fp32: the factor and the product round once each.
       EXPECT_TRUE(test::is_close(clipped, before[i].second * factor, 3e-7, 0)) << row.name;
     }

@@ -80,7 +80,6 @@ struct Training {
     optimizer.reduce(at::zeros({1}, at::kFloat), /*max_norm=*/0);
     const auto norm = optimizer.clip(0);
     optimizer.step(test::scalars(0.5, 0.9, skip));
-    optimizer.zero_gradients();
     return norm.item<double>();
   }
   at::Tensor embedding() const { return table["embedding"].detach(); }
