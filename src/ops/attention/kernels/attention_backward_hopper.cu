@@ -115,11 +115,6 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
          kHeadThreads, 0, stream>>>(shape, in, work);
   check_launch("attention_backward: row_stats");
 
-  if (!blocks.paired()) {
-    const auto elements = std::int64_t{padded_tokens} * shape.heads * head_dim;
-    cudaMemsetAsync(out.q_sum, 0, static_cast<std::size_t>(elements) * sizeof(float), stream);
-  }
-
   const auto map = [&](const HeadVectors& heads_view, int heads, int box_tokens) {
     return make_heads_map<T, head_dim>(heads_view, shape, heads,
                                        static_cast<cuuint32_t>(box_tokens));

@@ -75,8 +75,7 @@ struct Work {
 // first and so on: all pairs then have the same number of queries, and units are assigned
 // statically. All pairs of a head must be co-resident, since the first block of a pair waits for
 // the last blocks of others (QueryTiles). If a head has more pairs than there are CTAs, each block
-// is a unit; CTAs claim units dynamically, since documents make them unequal, and do not wait for
-// each other: the dQ accumulator is then zeroed in advance, and all blocks add to it.
+// is a unit, the last first; CTAs claim units dynamically, since documents make them unequal.
 struct KeyBlocks {
   int blocks;        // per sequence
   int units, count;  // work units per KV head, and in total
@@ -115,23 +114,27 @@ struct KeyBlocks {
   }
 };
 
-// Order of the query tiles of a key block: the diagonal tiles (the block's own tokens), then the
-// tiles in the later half of the sequence, then those in between. Diagonal tiles initialize dQ:
-// their contributions are stored, and other blocks add only afterwards, so that the accumulator
-// needs no zeroing. A block waits only for later blocks, with which each pair starts: this rules
-// out deadlock, and CTAs hardly ever wait.
+// Order of the query tiles of a key block: the diagonal tiles (the block's own tokens), then, of a
+// pair, the tiles in the later half of the sequence and those in between, else the farthest first.
+// Diagonal tiles initialize dQ: their contributions are stored, and other blocks add only
+// afterwards, so that the accumulator needs no zeroing. A block waits only for later blocks, with
+// which each pair starts, or which were claimed before: this rules out deadlock, and CTAs hardly
+// ever wait.
 struct QueryTiles {
   int first, own, later, end;  // own: number of diagonal tiles
+  bool paired;
 
   // `end_tile`: one past the last tile that attends to a key of the block.
   __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block, int end_tile)
       : first(block * per_block),
         own(per_block),
         later(max(first + own, blocks.blocks / 2 * per_block)),
-        end(end_tile) {}
+        end(end_tile),
+        paired(blocks.paired()) {}
   __device__ int count() const { return end - first; }
   __device__ int nth(int n) const {
     if (n < own) return first + n;
+    if (!paired) return end - 1 - (n - own);
     const int tile = later + n - own;
     return tile < end ? tile : tile - max(later, end) + first + own;
   }
@@ -224,9 +227,8 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
   });
 }
 
-// Writer warp: accumulates the consumers' dQ tiles in global memory. With static scheduling it
-// stores diagonal tiles and signals the other CTAs, and adds to other tiles once they are
-// initialized; with dynamic scheduling it adds to all tiles.
+// Writer warp: accumulates the consumers' dQ tiles in global memory. It stores diagonal tiles and
+// signals the other CTAs, and adds to other tiles once they are initialized.
 template <bool limited, typename T, int head_dim>
 __device__ void run_d_q_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
@@ -235,13 +237,12 @@ __device__ void run_d_q_writer(Storage<T, head_dim>& shared, const AttentionShap
   const KeyBlocks blocks(shape, work.units);
   const int head_tiles = blocks.blocks * per_block;
   int written = 0, block_index = 0;
-  const bool dynamic = work.next_unit != nullptr;
   // Reads the unit after d_q_full of its first dQ tile, or of none after the last unit.
   const auto read_unit = [&] {
     mbarrier_wait(shared.d_q_full[written % 2], written / 2 % 2);
     return shared.units[block_index % kUnitRing];
   };
-  blocks.for_each(dynamic, read_unit, [&](int kv_head, int block) {
+  blocks.for_each(work.next_unit != nullptr, read_unit, [&](int kv_head, int block) {
     ++block_index;
     const auto tiles = visible_tiles<limited>(shape, work, blocks, kv_head, block, per_block);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -251,12 +252,12 @@ __device__ void run_d_q_writer(Storage<T, head_dim>& shared, const AttentionShap
         float *const term = shared.d_q[buffer], *const sum =
                                                     work.q_sum + std::int64_t{tile} * kTileDq;
         mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
-        if (n < tiles.own && !dynamic) {
+        if (n < tiles.own) {
           bulk_store(sum, term, kTileDq * sizeof(float));
           bulk_wait();
           signal_count(work.q_begun + tile);
         } else {
-          if (!dynamic) wait_for_count(work.q_begun + tile, 1);
+          wait_for_count(work.q_begun + tile, 1);
           bulk_add(sum, term, kTileDq * sizeof(float));
           tma_store_wait_read<0>();
         }
