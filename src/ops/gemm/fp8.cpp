@@ -79,8 +79,8 @@ at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::
                       const at::Tensor& scale_b, bool fast) {
   auto sizes = a.sizes().vec();
   sizes.back() = b.size(0);
-  return scaled_matmul(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, fast)
-      .view(sizes);
+  const auto rows = a.reshape({-1, a.size(-1)});
+  return at::_unsafe_view(scaled_matmul(rows, scale_a, b, scale_b, at::kBFloat16, fast), sizes);
 }
 
 at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns,

@@ -38,16 +38,19 @@ at::Tensor linear_forward(const NormedInput& x, const Weight& weight) {
 
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy) {
   const auto rows = as_rows(dy);
+  // view() would keep the GEMM's tensor alive as the base of its result, which then is no sole
+  // owner (is_sole_owner).
+  const auto like_x = [&](const at::Tensor& dx) { return at::_unsafe_view(dx, x.sizes()); };
   const auto& fp8 = weight.fp8;
   const bool in_fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
   if (!in_fp8) accumulate_gradient(weight, rows, as_rows(x));
-  if (!fp8.defined()) return gemm(rows, weight.value).view(x.sizes());
+  if (!fp8.defined()) return like_x(gemm(rows, weight.value));
   const auto& scale = fp8.output_gradient.scale;
   const auto rounded = to_fp8(rows, fp8.output_gradient);
   if (in_fp8)
     accumulate_fp8_gemm(weight.gradient, fp8_transposed(rounded), scale, fp8_transposed(x),
                         fp8.input.scale);
-  return fp8_matmul(rounded, scale, fp8.transposed, fp8.scale).view(x.sizes());
+  return like_x(fp8_matmul(rounded, scale, fp8.transposed, fp8.scale));
 }
 
 GemmOperands gemm_operands(const NormedInput& x, const Weight& weight) {

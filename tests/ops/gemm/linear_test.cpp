@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/kernels.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -27,6 +28,12 @@ TEST(Linear, AccumulatesTheMatrixsGradient) {
   EXPECT_TRUE(test::is_close(x.grad(), at::matmul(dy, matrix), 1e-14, 1e-14));
   const auto expected = before + at::einsum("bto,bti->oi", {dy, x.detach()});
   EXPECT_TRUE(test::is_close(sum, expected, 1e-13, 1e-13));
+}
+
+TEST(Linear, GivesTheInputsGradientToASoleOwner) {
+  const auto [x, matrix, dy] = make_case(at::kFloat);
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(is_sole_owner(linear_backward(x.detach(), {matrix, at::zeros({4, 6})}, dy)));
 }
 
 TEST(Linear, SumsHalfPrecisionGradientsInFull) {
