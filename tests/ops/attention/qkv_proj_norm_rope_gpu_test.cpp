@@ -22,12 +22,13 @@ struct Case {
     bool paired = false;        // with two tables
     bool key_offset = false;
   } head;
-  bool embedding = false;  // has a value embedding
-  bool residual = false;   // adds the first layer's values
-  bool scaled = false;     // has a row_scale
-  bool gain = true;        // has a q_gain
-  bool supported = true;   // by the Hopper kernels
-  bool has_kernel = true;  // any
+  bool embedding = false;   // has a value embedding
+  bool residual = false;    // adds the first layer's values
+  bool scaled = false;      // has a row_scale
+  bool gain = true;         // has a q_gain
+  bool contiguous = false;  // QkvInputs::contiguous in run()
+  bool supported = true;    // by the Hopper kernels
+  bool has_kernel = true;   // any
   at::ScalarType dtype = at::kBFloat16;
 };
 
@@ -116,6 +117,28 @@ const Case kCases[] = {
               .paired = true,
               .key_offset = true},
      .residual = true},
+    {.name = "paired_apart",
+     .x = {.batch = 2, .tokens = 384, .dim = 200},
+     .head = {.count = 6,
+              .kv_count = 6,
+              .dim = 128,
+              .rope_dims = 64,
+              .interleaved = true,
+              .paired = true},
+     .embedding = true,
+     .contiguous = true},
+    {.name = "paired_key_offset_apart",
+     .x = {.batch = 1, .tokens = 256, .dim = 200},
+     .head = {.count = 4,
+              .kv_count = 4,
+              .dim = 128,
+              .rope_dims = 48,
+              .channels = 96,
+              .interleaved = true,
+              .paired = true,
+              .key_offset = true},
+     .scaled = true,
+     .contiguous = true},
     {.name = "paired_heads_of_64",
      .x = {.batch = 2, .tokens = 65, .dim = 256},
      .head = {.count = 4,
@@ -190,7 +213,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
                            : make_rope_table(c.x.tokens, options, c.dtype, at::kCPU);
     return {table.cos.to(device, dtype), table.sin.to(device, dtype), table.interleaved};
   }
-  static QkvInputs besides_projection(const Case& c, const Inputs& in) {
+  static QkvInputs besides_projection(const Case& c, const Inputs& in, bool contiguous = false) {
     return {.heads = c.head.count,
             .kv_heads = c.head.kv_count,
             .q_gain = in.q_gain,
@@ -199,13 +222,15 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .first_v = in.first_v,
             .first_weight = in.first_weight,
             .channels = c.head.channels,
-            .key_offset = c.head.key_offset};
+            .key_offset = c.head.key_offset,
+            .contiguous = contiguous};
   }
   static NormedInput normed(const Inputs& in) {
     return in.row_scale.defined() ? NormedInput::deferred_scale(in.x, in.row_scale) : in.x;
   }
-  static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
-    return qkv_proj_norm_rope(normed(in), weight, besides_projection(c, in), table);
+  static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table,
+                  bool contiguous = false) {
+    return qkv_proj_norm_rope(normed(in), weight, besides_projection(c, in, contiguous), table);
   }
 
   struct Results {
@@ -222,7 +247,8 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     Weight weight{in.weight, {}};
     if (!exact) weight = {in.weight.detach(), at::zeros_like(in.weight, at::kFloat).detach()};
     if (c.scaled) in.row_scale = in.row_scale.to(device, exact ? at::kDouble : at::kFloat);
-    const auto out = call(c, in, weight, table_of(c, device, exact ? at::kDouble : c.dtype));
+    const auto out =
+        call(c, in, weight, table_of(c, device, exact ? at::kDouble : c.dtype), c.contiguous);
     const auto upstream = [&](std::int64_t heads, std::uint64_t seed) {
       return test::normal({c.x.batch, c.x.tokens, heads, c.head.dim}, seed, c.dtype)
           .to(device, out.q.scalar_type());
@@ -273,14 +299,15 @@ TEST_P(QkvProjNormRopeGpu, MatchesTheReferenceInFp64) {
     const auto& [name, gradient] = found.gradients[i];
     EXPECT_LE(worst_row(gradient, right.gradients[i].second), tolerance) << "gradient of " << name;
   }
-  EXPECT_EQ(found.q.stride(1) == width(c), c.has_kernel) << "not the path that was meant";
+  const auto token_stride = c.contiguous ? c.head.count * c.head.dim : width(c);
+  EXPECT_EQ(found.q.stride(1) == token_stride, c.has_kernel) << "not the path that was meant";
   if (!c.supported || !use_hopper_kernels(found.q)) return;
   // The epilogue rounds its output once; in fp16 a gain of 0 becomes 2^-14 (nonzero_gain).
   const double smallest = c.dtype == at::kHalf ? 6 * 0x1p-14 : 1e-4;
   EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 * rounding_of(c.dtype), smallest));
   EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 * rounding_of(c.dtype), smallest));
   EXPECT_TRUE(test::is_close(found.v, right.v, 1.01 * rounding_of(c.dtype), 1e-4));
-  EXPECT_EQ(found.v.stride(1), width(c)) << "v is not the projection's";
+  EXPECT_EQ(found.v.stride(1), token_stride) << "v is not the projection's";
 }
 
 TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {

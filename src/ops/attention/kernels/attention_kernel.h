@@ -77,10 +77,13 @@ struct QkvShape {
   int tables;
   bool interleaved;  // RopeTable::interleaved
   bool key_offset;   // QkvInputs::key_offset, only with interleaved pairs
+  // Whether qkv is [3, tokens, heads, hd], for as many heads of k as of q, instead of [tokens,
+  // heads + 2·KV, hd]. Only qkv_proj_norm_rope() writes it and qk_norm_rope_backward() reads it.
+  bool apart = false;
 };
 
 struct QkNormRopeInputs {
-  const void* qkv;  // [tokens, heads + 2·KV, hd]
+  const void* qkv;  // [tokens, heads + 2·KV, hd], or as shape.apart says
   // [tokens, heads + KV]: row_scale/rms of the heads of q and k, if qkv already holds them
   // normalised, rotated and scaled (nonzero_gain), without key offset; backward only. Null: qkv is
   // the plain projection.
@@ -106,7 +109,9 @@ struct QkNormRopeUpstream {
 
 constexpr int kWeightSums = 1;
 struct QkNormRopeGradients {
-  void* qkv;         // with qkv_copy only its values are written, or if null nothing
+  void* qkv;  // of q and k only; null with qkv_copy
+  void* v;    // [tokens, KV, hd], v_stride elements between tokens; null: not written
+  std::int64_t v_stride;
   void* first_v;     // may alias the upstream first_v; null in the first layer
   float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
   float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight

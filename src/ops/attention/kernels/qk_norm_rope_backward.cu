@@ -43,6 +43,17 @@ class RowPosition {
   unsigned length_, row_step_, position_step_;
 };
 
+// The column of q or k of head `head` among those of q and k.
+template <typename T>
+__device__ HeadColumn<T> saved_column(const QkvShape& shape, const void* qkv, int head,
+                                      int offset) {
+  if (!shape.apart) return {qkv_heads(shape, qkv), head, offset};
+  const int part = head / shape.heads, row_size = shape.heads * shape.head_dim;
+  const auto* const first =
+      static_cast<const T*>(qkv) + std::int64_t{part} * shape.tokens * row_size;
+  return {{first, row_size, shape.head_dim}, head % shape.heads, offset};
+}
+
 // With n = x·r the normalised head, R the rotation, g the gain and y = g·R(n): dn = g·R⁻¹(dy), dg =
 // n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`: qkv
 // holds y), since rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/channels)).
@@ -63,7 +74,7 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   if constexpr (rotated) gain = nonzero_gain<T>(gain);
   const float inverse_gain = 1 / gain, mean = 1.0f / shape.channels;
 
-  const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
+  const auto x = saved_column<T>(shape, in.qkv, head, lane.offset);
   const HeadColumn<T> dy(query ? upstream.q : upstream.k, query ? head : head - heads, lane.offset);
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   const auto angles = Pairs::column(shape, in, head);
@@ -207,7 +218,8 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
 #pragma unroll
     for (int i = 0; i < P::size; ++i) d[i] *= current.row_scale;
     const auto offset = std::int64_t{token} * row_size + (qk_heads + head) * dim + lane.offset;
-    if (out.qkv != nullptr) store_rounded(static_cast<T*>(out.qkv) + offset, d);
+    if (out.v != nullptr)
+      store_rounded(static_cast<T*>(out.v) + token * out.v_stride + head * dim + lane.offset, d);
     copy.store(offset, P::rounded(d));
   }
   __syncwarp();

@@ -12,6 +12,8 @@ namespace {
 
 using namespace hopper;
 
+static_assert(kApartTokens % (kClusterSize * kBlockM) == 0);
+
 template <typename Element>
 struct NormRopeArgs {
   QkvShape shape;
@@ -216,7 +218,8 @@ void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const voi
                             .k = dim,
                             .a = x,
                             .b = weight,
-                            .d = qkv};
+                            .d = qkv,
+                            .d_parts = shape.apart ? 3 : 1};
   dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
     using T = decltype(zero);
     const NormRopeArgs<T> args{shape,

@@ -45,7 +45,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
             .row_scale = const_fp32_data(row_scale)};
   }
 
-  // With `inverse_rms`, qkv already holds the result (fused_qk_norm_rope).
+  // With `inverse_rms`, qkv already holds the result (fused_qk_norm_rope), perhaps apart.
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
                                const OptionalTensor& inverse_rms, const at::Tensor& cos,
                                const at::Tensor& sin, const OptionalTensor& q_gain,
@@ -70,7 +70,10 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     };
     // A view of qkv that autograd does not track as one, since it is an output of this Function.
     const auto head_range = [&](std::int64_t first, std::int64_t count) {
-      return unflatten_heads(qkv, heads, kv_heads).narrow(2, first, count).variable_data();
+      const auto range = shape.apart
+                             ? qkv.select(2, first / heads).unflatten(-1, {heads, -1})
+                             : unflatten_heads(qkv, heads, kv_heads).narrow(2, first, count);
+      return range.variable_data();
     };
     const bool precomputed = inverse_rms.has_value(),
                mixed = !precomputed && (embedding || first_v);
@@ -82,11 +85,12 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                        mutable_data(to), dtype_of(qkv), current_stream(qkv));
       return to;
     };
-    if (precomputed && contiguous) q = copy(q, /*key_offset=*/false);
+    const bool copies = contiguous && !shape.apart;
+    if (precomputed && copies) q = copy(q, /*key_offset=*/false);
     // Backward reads the keys without offset.
-    if (precomputed && (contiguous || shape.key_offset)) k = copy(k, shape.key_offset);
+    if (precomputed && (copies || shape.key_offset)) k = copy(k, shape.key_offset);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
-    if (contiguous && !mixed) v = copy(v, /*key_offset=*/false);
+    if (copies && !mixed) v = copy(v, /*key_offset=*/false);
     if (!precomputed)
       cuda::qk_norm_rope_forward(
           shape,
@@ -116,7 +120,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto later_first_dv = value_residual ? readable_heads(upstream[4]) : at::Tensor();
     const auto dq = readable_heads(upstream[0]), dk = readable_heads(upstream[1]),
                dv = readable_heads(upstream[2]), exclusive_dv = readable_heads(upstream[3]);
-    auto d_qkv = at::empty_like(qkv);
+    auto d_qkv = at::empty(qkv.sizes(), qkv.options());
     at::Tensor partials, sums;
     if (q_gain.defined() || first_v.defined()) {
       const auto fp32 = qkv.options().dtype(at::kFloat);
@@ -126,6 +130,12 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
     const auto rounded = empty_fp8_like(d_qkv, scaling);
     const bool embedded = context->saved_data["embedded"].toBool();
+    // With an FP8 copy d_qkv only carries it: the embedding's gradient is a tensor of its own.
+    const bool copied = rounded.defined();
+    const auto v_heads = value_heads(d_qkv.flatten(2), heads, kv_heads);
+    const auto dv_out = !copied    ? v_heads
+                        : embedded ? at::empty(v_heads.sizes(), qkv.options())
+                                   : at::Tensor();
     const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
     const auto q_sum = passed ? std::exchange(passed->q_sum, {}) : at::Tensor();
     assert(!q_sum.defined() || !upstream[0].defined());
@@ -140,7 +150,9 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .q_sum = const_fp32_data(q_sum),
          .q_sum_heads = q_sum.defined() ? static_cast<int>(q_sum.size(1)) : 0,
          .padded_len = q_sum.defined() ? static_cast<int>(q_sum.size(2)) : 0},
-        {.qkv = rounded.defined() && !embedded ? nullptr : mutable_data(d_qkv),
+        {.qkv = copied ? nullptr : mutable_data(d_qkv),
+         .v = mutable_data(dv_out),
+         .v_stride = dv_out.defined() ? dv_out.stride(1) : 0,
          .first_v = mutable_data(first_dv),
          .partials = mutable_fp32_data(partials),
          .sums = mutable_fp32_data(sums),
@@ -149,7 +161,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
 
     at::Tensor d_gain, d_embedding, d_weight;
     if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);
-    if (embedded) d_embedding = value_heads(d_qkv, heads, kv_heads);
+    if (embedded) d_embedding = dv_out;
     if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
     return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
@@ -212,14 +224,15 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
                        const RopeTable& table, const Fp8Scaling& gradient_scaling,
                        const at::Tensor& row_scale) {
-  const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
-  if (in.passed) in.passed->takes_q = inverse_rms.defined() && (head_dim == 64 || head_dim == 128);
+  const auto shape = qkv_shape(qkv, in, table);
+  if (in.passed)
+    in.passed->takes_q = inverse_rms.defined() && (shape.head_dim == 64 || shape.head_dim == 128);
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      optional_tensor(row_scale), in.value_residual, in.contiguous, qkv_shape(qkv, in, table),
-      gradient_scaling, in.passed);
+      optional_tensor(row_scale), in.value_residual, in.contiguous, shape, gradient_scaling,
+      in.passed);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 

@@ -15,6 +15,17 @@ namespace tg {
 
 namespace {
 
+// Allocates the result for Hopper's epilogue: q, k and v apart where they are to be contiguous.
+at::Tensor empty_qkv(const at::Tensor& x, const Weight& weight, const QkvInputs& in) {
+  const auto batch = x.size(0), tokens = x.size(1), columns = weight.value.size(0);
+  const bool apart = in.contiguous && in.heads == in.kv_heads && columns / 3 % 64 == 0 &&
+                     batch * tokens % cuda::kApartTokens == 0;
+  if (!apart) return at::empty({batch, tokens, columns}, x.options());
+  const auto width = columns / 3;
+  return at::empty_strided({batch, tokens, 3, width},
+                           {tokens * width, width, batch * tokens * width, 1}, x.options());
+}
+
 // Returns the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k: by the
 // GEMM's epilogue on Hopper, in place after the GEMM elsewhere. Its upstream gradient comes from
 // fused_qk_norm_rope(), which also computes the gradients of `in`, and is the gradient of the plain
@@ -41,7 +52,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     const auto operands = gemm_operands(normed, weight);
     at::Tensor qkv;
     if (on_hopper) {
-      qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
+      qkv = empty_qkv(x, weight, in);
       cuda::qkv_proj_norm_rope(qkv_shape(qkv, in, table), static_cast<int>(x.size(2)),
                                const_data(operands.x), const_data(operands.weight), operands.fp8,
                                inputs, mutable_data(qkv), mutable_fp32_data(inverse_rms),
@@ -63,7 +74,8 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
-    const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
+    const auto dx =
+        linear_backward(context->get_saved_variables()[0], weight, upstream[0].flatten(2));
     take_gate_gradient(from_capsule<PassedGradientsPtr>(context->saved_data["passed"]), dx);
     const at::Tensor none;
     return {dx, none, none, none, none, none};

@@ -74,8 +74,9 @@ struct SharedStorage {
 
 struct TileGrid {
   int n_tiles,
-      m_tiles;   // along M, in cluster tiles of kClusterSize · kBlockM rows
-  int k_blocks;  // stages per tile
+      m_tiles;                          // along M, in cluster tiles of kClusterSize · kBlockM rows
+  int k_blocks;                         // stages per tile
+  int part_rows = 0, part_columns = 0;  // of GemmProblem::d_parts; 0: one part
 
   __host__ __device__ int count() const { return n_tiles * m_tiles; }
 };
@@ -150,6 +151,10 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
   const auto subtile_coord = [&](int subtile) {
     auto coord = tile_coord<block_n>(grid, first_tile() + subtile / per_tile * num_clusters());
     coord.column += subtile % per_tile * kSubtileN;
+    if (!reads_c && grid.part_columns > 0) {
+      coord.row += coord.column / grid.part_columns * grid.part_rows;
+      coord.column %= grid.part_columns;
+    }
     // TMA coordinates: the contiguous dimension first.
     return is_transposed<Element> ? int2{coord.row, coord.column} : int2{coord.column, coord.row};
   };

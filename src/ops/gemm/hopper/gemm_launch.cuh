@@ -16,7 +16,10 @@ struct GemmProblem {
   const void* a;            // [m, k]
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
   const void* c = nullptr;  // [m, n]; null unless the epilogue's reads_c
-  void* d;                  // [m, n]
+  void* d;                  // [m, n], or [d_parts, m, n / d_parts]
+  // More than 1 only in 16 bits, without C, where the parts are multiples of a subtile's columns
+  // and m is one of a cluster's rows.
+  int d_parts = 1;
 };
 
 template <typename T>
@@ -91,15 +94,16 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
   using Operand = typename Epilogue::Operand;
   using Element = typename Epilogue::Element;
   constexpr int block_k = kBlockK<Operand>, block_n = Epilogue::block_n;
-  const auto [m, n, k, a, b, c, d] = problem;
+  const auto [m, n, k, a, b, c, d, d_parts] = problem;
   if (m == 0) return;
   const TensorMaps maps{make_tensor_map<Operand>(a, m, k, kBlockM),
                         Epilogue::n_major_b
                             ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
                             : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
                         Epilogue::reads_c ? make_output_map<Element>(c, m, n) : CUtensorMap{},
-                        make_output_map<Element>(d, m, n)};
-  const auto grid = make_tile_grid<Epilogue>(m, n, k);
+                        make_output_map<Element>(d, m * d_parts, n / d_parts)};
+  auto grid = make_tile_grid<Epilogue>(m, n, k);
+  if (d_parts > 1) grid.part_rows = m, grid.part_columns = n / d_parts;
   const auto kernel = wgmma_kernel<Epilogue>;
   constexpr auto smem_bytes = sizeof(SharedStorage<Operand, Element, block_n>);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);

@@ -39,7 +39,8 @@ struct GemmProblem {
   const void* a;            // [m, k]
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
   const void* c = nullptr;  // [m, n], or in FP8 [n, fp8_interleaved(m)]
-  void* d;                  // as c
+  void* d;                  // as c, or [d_parts, m, n / d_parts]
+  int d_parts = 1;
 };
 struct TileGrid {
   int n_tiles, m_tiles;
@@ -143,10 +144,13 @@ struct Part {
   }
 };
 
-// Returns the offset of an element of C or D.
+// Returns the offset of an element of C or D; `parts`: GemmProblem::d_parts.
 template <typename Element>
-std::size_t offset_of(const GemmProblem& problem, int row, int column) {
-  if (!is_transposed<Element>) return std::size_t(row) * problem.n + column;
+std::size_t offset_of(const GemmProblem& problem, int row, int column, int parts = 1) {
+  if (!is_transposed<Element>) {
+    const int width = problem.n / parts;
+    return (std::size_t(column) / width * problem.m + row) * width + column % width;
+  }
   const int in_group = row % kInterleavedRows;
   const int at = row - in_group + in_group % 8 * 2 + in_group / 8;
   return std::size_t(column) * fp8_interleaved(problem.m) + at;
@@ -185,7 +189,9 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
                          accumulators.mma[mma].values + subtile * kSubtileAccumulators,
                          SubtileView<Element>{smem.values, mma});
     for_each([&](const Element& value, int r, int c, bool inside) {
-      if (inside) static_cast<Element*>(problem.d)[offset_of<Element>(problem, r, c)] = value;
+      if (inside)
+        static_cast<Element*>(problem.d)[offset_of<Element>(problem, r, c, problem.d_parts)] =
+            value;
     });
     tile.end_subtile(subtile);
   }
@@ -194,7 +200,7 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
 template <typename Epilogue>
 void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char*, Stream) {
   using Operand = typename Epilogue::Operand;
-  const auto [m, n, k, a, b, c, d] = problem;
+  const auto [m, n, k, a, b, c, d, d_parts] = problem;
   if (m == 0) return;
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const int width = grid.n_tiles * Epilogue::block_n;
