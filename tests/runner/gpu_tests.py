@@ -112,7 +112,8 @@ def run_on_each(gpus, jobs, at_a_time, end, folder):
 
 def print_rows(jobs):
     """Prints a row for every program; returns whether all passed."""
-    return all([print_row(title, list(of_title)) for title, of_title in itertools.groupby(jobs, lambda job: job.title)])
+    passed = [print_row(title, list(of_title)) for title, of_title in itertools.groupby(jobs, lambda job: job.title)]
+    return all(passed)
 
 
 def main():
