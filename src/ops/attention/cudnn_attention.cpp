@@ -162,6 +162,19 @@ at::Tensor row_offsets(const at::Tensor& x_bthd) {
                     at::TensorOptions(x_bthd.device()).dtype(at::kInt));
 }
 
+// Returns what is known of the segments, the rows of x or its documents, with their offsets and
+// lengths.
+std::shared_ptr<Documents::Derived> segments_of(const at::Tensor& x_bthd,
+                                                const std::optional<Documents>& documents) {
+  auto derived = documents ? documents->derived : std::make_shared<Documents::Derived>();
+  if (!derived->segments.defined()) {
+    derived->segments = documents ? document_offsets(*documents, x_bthd.size(0) * x_bthd.size(1))
+                                  : row_offsets(x_bthd);
+    derived->lengths = derived->segments.diff();
+  }
+  return derived;
+}
+
 }  // namespace
 
 std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
@@ -173,9 +186,9 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   const auto tokens = q.size(0), heads = q.size(1), head_dim = q.size(2);
   const auto widest = std::max({q.stride(0), k.stride(0), v.stride(0), heads * head_dim});
   if (tokens * widest > std::numeric_limits<int>::max()) return {};  // offsets are int32
-  const auto begins = documents ? document_offsets(*documents, tokens) : row_offsets(q_bthd);
+  const auto derived = segments_of(q_bthd, documents);
   const auto& plan = find_plan({.dtype = q.scalar_type(),
-                                .segments = begins.numel() - 1,
+                                .segments = derived->lengths.numel(),
                                 .longest = documents ? documents->longest : q_bthd.size(1),
                                 .tokens = tokens,
                                 .head_dim = head_dim,
@@ -188,14 +201,12 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
 
   const auto y = at::empty({tokens, heads, head_dim}, q.options().requires_grad(false));
   const auto logsumexp = at::empty({heads, tokens}, y.options().dtype(at::kFloat));
-  const auto lengths = begins.diff();
-  std::map<std::int64_t, at::Tensor> offsets;  // by token stride, which q, k and v mostly share
-  std::unordered_map<std::int64_t, void*> tensors{{lengths_id, lengths.data_ptr()}};
+  std::unordered_map<std::int64_t, void*> tensors{{lengths_id, derived->lengths.data_ptr()}};
   const auto bind = [&](std::int64_t id, const at::Tensor& x, std::int64_t token_stride) {
-    auto& stride_offsets = offsets[token_stride];
-    if (!stride_offsets.defined()) stride_offsets = begins * token_stride;
+    auto& offsets = derived->element_offsets[token_stride];
+    if (!offsets.defined()) offsets = derived->segments * token_stride;
     tensors[id] = x.data_ptr();
-    tensors[ragged_offset_id(id)] = stride_offsets.data_ptr();
+    tensors[ragged_offset_id(id)] = offsets.data_ptr();
   };
   bind(q_id, q, q.stride(0));
   bind(k_id, k, k.stride(0));

@@ -35,10 +35,14 @@ at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents
   const auto rows = k_bthd.size(0), length = k_bthd.size(1);
   const auto ends = documents ? documents->ends : at::Tensor();
   if (window == 0) return ends;
-  const auto window_ends =
-      at::arange(window, window + length, k_bthd.options().dtype(at::kInt).requires_grad(false));
-  return documents ? at::minimum(ends, window_ends)
-                   : window_ends.clamp_max(length).repeat({rows, 1});
+  const auto window_ends = [&] {
+    return at::arange(window, window + length,
+                      k_bthd.options().dtype(at::kInt).requires_grad(false));
+  };
+  if (!documents) return window_ends().clamp_max(length).repeat({rows, 1});
+  auto& until = documents->derived->visible_until[window];
+  if (!until.defined()) until = at::minimum(ends, window_ends());
+  return until;
 }
 
 at::Tensor hidden_keys(const at::Tensor& visible_until) {

@@ -1,6 +1,9 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 
 namespace tg {
@@ -14,6 +17,17 @@ struct Documents {
   std::int64_t longest;  // tokens of the longest document
   at::Tensor
       ends;  // [B, T] int32: for each token, the position in its row at which its document ends
+
+  // What attention computes from these, once for all layers of a pass: copies share it.
+  struct Derived {
+    std::map<std::int64_t, at::Tensor> visible_until;  // by window
+    // cuDNN's segments: the offsets and lengths of documents, with empty ones behind, and the
+    // offsets in elements by token stride.
+    at::Tensor segments, lengths;
+    std::map<std::int64_t, at::Tensor> element_offsets;
+    std::shared_ptr<const Documents> paired;  // paired_documents()
+  };
+  std::shared_ptr<Derived> derived = std::make_shared<Derived>();
 };
 
 // Makes Documents on `device`, without synchronizing with it. starts [B, T] bool, on the CPU:

@@ -11,8 +11,13 @@ at::Tensor unpaired_heads(const at::Tensor& x_behd) {
 }
 
 Documents paired_documents(const Documents& documents) {
-  const auto ends = (documents.ends * 2).unsqueeze(-1).expand({-1, -1, 2}).flatten(1);
-  return {.offsets = documents.offsets * 2, .longest = 2 * documents.longest, .ends = ends};
+  auto& paired = documents.derived->paired;
+  if (paired == nullptr) {
+    const auto ends = (documents.ends * 2).unsqueeze(-1).expand({-1, -1, 2}).flatten(1);
+    paired = std::make_shared<const Documents>(Documents{
+        .offsets = documents.offsets * 2, .longest = 2 * documents.longest, .ends = ends});
+  }
+  return *paired;
 }
 
 }  // namespace tg

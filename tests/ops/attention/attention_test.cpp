@@ -277,6 +277,15 @@ TEST(VisibleUntil, IsTheDocumentsEndOrTheWindows) {
   EXPECT_FALSE(visible_until(k, {}, 0).defined());
 }
 
+TEST(VisibleUntil, IsComputedOnceForAllLayersOfAPass) {
+  const auto k = at::zeros({2, 9, 1, 2});
+  const auto documents = some_documents(), copy = documents;
+  const auto first = visible_until(k, documents, 3);
+  EXPECT_TRUE(visible_until(k, copy, 3).is_same(first));
+  EXPECT_FALSE(visible_until(k, copy, 2).is_same(first));
+  EXPECT_FALSE(visible_until(k, some_documents(), 3).is_same(first));
+}
+
 TEST(Documents, AttendEachToItselfAlone) {
   const auto leaf = [](at::IntArrayRef shape, std::uint64_t seed) {
     return test::normal(shape, seed).set_requires_grad(true);

@@ -60,6 +60,7 @@ TEST(PairedHeads, HaveDocumentsOfTwiceTheLength) {
   EXPECT_TRUE(test::is_same(elements.offsets, expected.offsets));
   EXPECT_EQ(elements.longest, expected.longest);
   EXPECT_TRUE(test::is_same(elements.ends, expected.ends));
+  EXPECT_TRUE(paired_documents(tokens).ends.is_same(elements.ends));  // of another layer
 }
 
 TEST(PairedHeads, AttendToTheElementsOfTheirPlaceInWindowAndDocument) {
