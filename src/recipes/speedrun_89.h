@@ -32,11 +32,13 @@ constexpr std::int64_t value_table(std::int64_t block) {
 // normed embedding, the second from the input of block 4. A pair is the gate of the embedding and
 // the gate of the bigram embedding.
 namespace pre {
-inline constexpr std::int64_t kExclusive1 = 0, kExclusive3 = kHeads, kHeadGate3 = 2 * kHeads,
-                              kPairs = 3 * kHeads, kCount = kPairs + 2 * 4;  // blocks 0 … 3
+// After the exclusive parts of blocks 1 and 3.
+inline constexpr std::int64_t kHeadGate3 = 2 * kHeads, kPairs = 3 * kHeads,
+                              kCount = kPairs + 2 * 4;  // blocks 0 … 3
 }  // namespace pre
 namespace post {
-inline constexpr std::int64_t kExclusive4 = 0, kExclusive7 = kHeads, kHeadGate10 = 2 * kHeads,
+// After the exclusive parts of blocks 4 and 7.
+inline constexpr std::int64_t kHeadGate10 = 2 * kHeads,
                               kPairs = 3 * kHeads,  // blocks 4, 5, 7, 8, 9
     kSkip = kPairs + 2 * 5, kCompose = kSkip + 1, kCount = kCompose + 2 * kHeads;
 }  // namespace post

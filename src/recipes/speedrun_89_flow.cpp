@@ -10,10 +10,29 @@ namespace tg::record_89 {
 
 namespace {
 
-// Numbers of the heads, [B, T, heads].
-at::Tensor heads_at(const SharedTensor& numbers, std::int64_t first) {
-  return numbers.tensor.narrow(-1, first, kHeads);
-}
+// Groups of columns of the gates. Autograd joins the gradients of a split in one pass; those of
+// narrow() would each be a tensor of all columns.
+struct GatesOfX0 {
+  at::Tensor exclusive_1, exclusive_3, head_3;  // [B, T, heads]
+
+  explicit GatesOfX0(const at::Tensor& gates) {
+    const auto groups =
+        gates.split_with_sizes({kHeads, kHeads, kHeads, pre::kCount - pre::kPairs}, -1);
+    exclusive_1 = groups[0], exclusive_3 = groups[1], head_3 = groups[2];
+  }
+};
+struct GatesOfC3 {
+  at::Tensor exclusive_4, exclusive_7, head_10, compose_pre, compose_post;  // [B, T, heads]
+  at::Tensor skip;                                                          // [B, T, 1]
+
+  GatesOfC3() = default;
+  explicit GatesOfC3(const at::Tensor& gates) {
+    const auto groups = gates.split_with_sizes(
+        {kHeads, kHeads, kHeads, post::kSkip - post::kPairs, 1, kHeads, kHeads}, -1);
+    exclusive_4 = groups[0], exclusive_7 = groups[1], head_10 = groups[2], skip = groups[4];
+    compose_pre = groups[5], compose_post = groups[6];
+  }
+};
 // A shared tensor as a term.
 MixTerm term(const SharedTensor& x, const MixWeight& weight = {}) {
   return {.tensor = x.tensor, .weight = weight, .shared = x.gradient};
@@ -32,7 +51,8 @@ class ForwardPass {
         values_(value_embeddings(ids_bt)),
         resid_(layers[parameters.resid].flatten().unbind()),
         branch_(layers[parameters.branch].flatten().unbind()),
-        pre_(gates(0, x0_, pre::kCount)) {}
+        pre_(gates(0, x0_, pre::kCount)),
+        of_x0_(pre_.tensor) {}
 
   NormedInput run(const std::vector<LayerCall>& calls) {
     MixTerms x = {term(x0_), term(bigrams_, {pre_, pre::kPairs + 1})};
@@ -58,6 +78,7 @@ class ForwardPass {
     if (i == 4) {
       c3_ = in;
       post_ = gates(1, c3_, post::kCount);
+      of_c3_ = GatesOfC3(post_.tensor);
     }
     if (i == 8) {
       c7_ = in;
@@ -75,7 +96,7 @@ class ForwardPass {
 
   MixTerms without_attention(const Layer& layer, MixTerms x) {
     const auto weight = layers_[parameters_.skip].sigmoid().to(post_.tensor.scalar_type());
-    x.push_back(term(c3_, weight * post_.tensor.narrow(-1, post::kSkip, 1)));
+    x.push_back(term(c3_, weight * of_c3_.skip));
     return mlp(layer, x);
   }
 
@@ -93,8 +114,8 @@ class ForwardPass {
   MixTerms last(const Layer& layer, const MixTerms& terms) {
     c9_ = shared(residual_sum(terms));
     const auto mixes = this->mixes(0, c9_, kLastMixes);
-    const auto m = [&](std::int64_t i) { return mixes.tensor.narrow(-1, i, 1); };
-    const auto half = [&](std::int64_t i) { return m(i).expand({-1, -1, kHeads / 2}); };
+    const auto m = mixes.tensor.split(1, -1);
+    const auto half = [&](std::size_t i) { return m[i].expand({-1, -1, kHeads / 2}); };
     const auto values =
         residual_sum({{.tensor = by_head(values_[4].tensor, at::cat({half(6), half(7)}, -1))},
                       term(c0_, {mixes, 0}),
@@ -104,9 +125,9 @@ class ForwardPass {
         layer.attention(c7_norm_, layers_.as_values(values), /*first_v=*/{}, head_weights(kLast));
     auto branch = layer.project(attended);
     branch.weight = {mixes, 9};
-    const auto middle = layer.norm_for_mlp({term(c9_, m(8) * (1 + m(5))), branch,
-                                            term(c0_, at::addcmul(m(10), m(8), m(3))),
-                                            term(c7_, m(8) * m(4)), term(bigrams_, {mixes, 11})});
+    const auto middle = layer.norm_for_mlp({term(c9_, m[8] * (1 + m[5])), branch,
+                                            term(c0_, at::addcmul(m[10], m[8], m[3])),
+                                            term(c7_, m[8] * m[4]), term(bigrams_, {mixes, 11})});
     auto up = layer.mlp(middle.y);
     up.weight = {mixes, 13};
     return {{.tensor = middle.x, .weight = {mixes, 12}}, up};
@@ -177,18 +198,15 @@ class ForwardPass {
   TokenHeadWeights head_weights(std::int64_t block) const {
     switch (block) {
       case 1:
-        return {.exclusive = heads_at(pre_, pre::kExclusive1)};
+        return {.exclusive = of_x0_.exclusive_1};
       case 3:
-        return {.exclusive = heads_at(pre_, pre::kExclusive3),
-                .gate = heads_at(pre_, pre::kHeadGate3)};
+        return {.exclusive = of_x0_.exclusive_3, .gate = of_x0_.head_3};
       case 4:
-        return {.exclusive = heads_at(post_, post::kExclusive4)};
+        return {.exclusive = of_c3_.exclusive_4};
       case 7:
-        return {.exclusive = heads_at(post_, post::kExclusive7)};
+        return {.exclusive = of_c3_.exclusive_7};
       case kLast:
-        return {.gate = heads_at(post_, post::kHeadGate10),
-                .pre = heads_at(post_, post::kCompose),
-                .post = heads_at(post_, post::kCompose + kHeads)};
+        return {.gate = of_c3_.head_10, .pre = of_c3_.compose_pre, .post = of_c3_.compose_post};
       default:
         return {};
     }
@@ -219,8 +237,10 @@ class ForwardPass {
   const std::array<SharedTensor, kValueTables> values_;
   const std::vector<at::Tensor> resid_, branch_;  // λ of each block: of attention, of the MLP
   const SharedTensor pre_;                        // gates from x0
-  SharedTensor post_;                             // gates from c3
-  SharedTensor c0_, c3_, c7_, c9_;                // x before block 0, after 3, 7 and 9
+  const GatesOfX0 of_x0_;
+  SharedTensor post_;  // gates from c3
+  GatesOfC3 of_c3_;
+  SharedTensor c0_, c3_, c7_, c9_;  // x before block 0, after 3, 7 and 9
   NormedInput c7_norm_;
 };
 
