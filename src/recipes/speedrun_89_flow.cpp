@@ -10,8 +10,8 @@ namespace tg::record_89 {
 
 namespace {
 
-// Groups of columns of the gates. Autograd joins the gradients of a split in one pass; those of
-// narrow() would each be a tensor of all columns.
+// Groups of columns of the gates. Autograd joins the gradients of a split in one pass; narrow()'s
+// gradient would be a tensor of all columns for each group.
 struct GatesOfX0 {
   at::Tensor exclusive_1, exclusive_3, head_3;  // [B, T, heads]
 

@@ -122,10 +122,10 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / (b.norm().item<double>() + 1e-12);
 }
 
-// A gradient of a few elements, such as a q_gain's of one per head, is a sum of as many signed
-// terms as there are activations, and loses digits by cancellation.
+// A gradient of one or two elements is a sum of as many signed terms as there are activations, and
+// loses digits by cancellation.
 bool cancels(const at::Tensor& gradient) {
-  return gradient.numel() <= 8;
+  return gradient.numel() <= 2;
 }
 
 class GptGpu : public test::OnGpu<::testing::TestWithParam<Shape>> {};
@@ -149,9 +149,12 @@ void expect_no_farther_from(const Gradients& truth, const Shape& shape,
   for (const auto& [name, gradient] : truth) {
     const double own = distance(found.at(name), gradient);
     const double reference = distance(expected.at(name), gradient);
-    // Fewer roundings, but not in every sum; a part in 100 is bf16's own noise.
-    EXPECT_LT(own, cancels(gradient) ? 3 * reference + 0.2 : 1.3 * reference + 0.01)
-        << compute << ": " << name << ", reference " << reference;
+    // Fewer roundings, but not in every sum; a part in 100 is bf16's own noise. A q_gain's
+    // gradient, one number per head, may be near the truth in the reference by chance.
+    const double bound = cancels(gradient)       ? 3 * reference + 0.2
+                         : gradient.numel() <= 8 ? 3 * reference + 0.02
+                                                 : 1.3 * reference + 0.01;
+    EXPECT_LT(own, bound) << compute << ": " << name << ", reference " << reference;
   }
 }
 

@@ -2,8 +2,9 @@
 
 Test programs run in shards, several at a time on each GPU. Then come the tests of whole runs on one GPU, which may take
 all of its memory, in shards of one per GPU at a time, and at last those that share all GPUs between ranks, one by one.
-Writes every output to OUT/NAME.log as it comes and a row per program to standard output. What still runs after --seconds is killed, so that a machine's own limit cannot take the logs. With
-HOPPER=0 the kernels of other GPUs are tested. Exit status 1 where a test failed.
+Writes every output to OUT/NAME.log as it comes and a row per program to standard output. What still runs after
+--seconds is killed, so that a machine's own limit cannot take the logs. With HOPPER=0 the kernels of other GPUs are
+tested. Exit status 1 where a test failed.
 """
 
 import argparse

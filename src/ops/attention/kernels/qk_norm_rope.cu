@@ -13,7 +13,7 @@ constexpr int kForwardBlocks = 5;  // per SM
 // reads them from. Null v: not written.
 struct ForwardOutputs {
   void *q, *k, *v;
-  int q_per_token, kv_per_token;  // heads between those of consecutive tokens
+  int q_per_token, kv_per_token;  // heads from one token's first head to the next token's
 };
 
 template <typename T, int lanes>

@@ -43,7 +43,7 @@ class RowPosition {
   unsigned length_, row_step_, position_step_;
 };
 
-// The column of q or k of head `head` among those of q and k.
+// Returns the column of a head of q, or after these of k, in the saved qkv.
 template <typename T>
 __device__ HeadColumn<T> saved_column(const QkvShape& shape, const void* qkv, int head,
                                       int offset) {
