@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <torch/version.h>
 
@@ -119,6 +120,15 @@ bool has_words(std::string_view text, std::string_view words) {
 
 }  // namespace
 
+// By default malloc returns freed activations to the system or not, by what was allocated before:
+// scores of one model took 1.9 or 2.1 s, and training steps are 7 % longer.
+void keep_freed_memory() {
+  constexpr int kLargestBlock = 32 << 20;  // glibc refuses a larger threshold
+  constexpr int kKeptBytes = 1 << 30;
+  ::mallopt(M_MMAP_THRESHOLD, kLargestBlock);
+  ::mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+}
+
 Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                        const LaunchInfo& launch) {
   const auto gpus = runtime.device == DeviceChoice::cpu ? std::vector<std::string>{} : gpu_names();
@@ -126,6 +136,7 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   machine.device = choose_device(runtime.device, gpus, launch.local_rank);
   machine.threads = set_threads(launch, machine.device.is_cuda());
   machine.cores = threads_of_rank(find_cores(launch), launch.local_size, /*gpu=*/false);
+  if (machine.device.is_cpu()) keep_freed_memory();
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 

@@ -28,6 +28,10 @@ struct Machine {
   double peak_flops = 0;    // dense FLOP/s in `compute`; 0: unknown
 };
 
+// Makes malloc keep the pages of freed blocks of up to 32 MiB, and 1 GiB of them at the end of the
+// heap, for the next tensors. set_up_machine() calls it on a CPU.
+void keep_freed_memory();
+
 // Resolves DEVICE, COMPUTE_DTYPE and ATTENTION, and sets the process up for them (current GPU,
 // threads, TF32, deterministic algorithms). Call before LibTorch computes anything. Throws
 // Error(usage) that names what was requested and what is available, and whatever limit_gpu_memory()
