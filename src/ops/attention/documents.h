@@ -18,7 +18,8 @@ struct Documents {
   at::Tensor
       ends;  // [B, T] int32: for each token, the position in its row at which its document ends
 
-  // What attention computes from these, once for all layers of a pass: copies share it.
+  // What attention computes from these, once for all layers of a pass; copies share it. Each pass
+  // makes Documents of its own, so that a captured pass computes it from the replay's offsets.
   struct Derived {
     std::map<std::int64_t, at::Tensor> visible_until;  // by window
     // cuDNN's segments: the offsets and lengths of documents, with empty ones behind, and the
