@@ -40,17 +40,23 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
                  .x = gate_input, .weight = in[3], .scale = 0.5, .passed = test::taken_gate_x()}})};
       });
 
-  // About four documents per row; FLOPs count visible pairs only.
-  const auto documents =
-      documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
-  const double share = hidden_keys(documents.ends).logical_not().sum().item<double>() * 2 /
-                       static_cast<double>(b * t * t);
-  timer.row("causal_attention of documents",
-            {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
-            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
-            [&](const auto& in) {
-              return Tensors{causal_attention(in[0], in[1], in[2], {.documents = documents})};
-            });
+  // Documents of a quarter of `t` tokens on average; FLOPs count visible pairs only.
+  const auto of_documents = [&](const std::string& name, std::int64_t rows, std::int64_t length) {
+    const auto documents =
+        documents_in(at::rand({rows, length}) < 4.0 / static_cast<double>(t), make.device());
+    const auto positions = at::arange(length, documents.ends.options());
+    const double pairs = (documents.ends - positions).sum(at::kDouble).item<double>();
+    const double share = pairs * 2 / static_cast<double>(b * t * t);
+    timer.row(name,
+              {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
+              {make({rows, length, r.heads, hd}), make({rows, length, r.kv_heads, hd}),
+               make({rows, length, r.kv_heads, hd})},
+              [&](const auto& in) {
+                return Tensors{causal_attention(in[0], in[1], in[2], {.documents = documents})};
+              });
+  };
+  of_documents("causal_attention of documents", b, t);
+  of_documents("causal_attention of documents in one row", 1, b * t);
 }
 
 void composed_attention_rows(OpTimer& timer, const Inputs& make, std::int64_t tokens) {

@@ -29,7 +29,6 @@ class Consumer {
 
   __device__ void run() {
     const KeyBlocks blocks(shape_, work_.units);
-    const int group = shape_.heads / shape_.kv_heads;
     int block_index = 0;
     const bool dynamic = work_.next_unit != nullptr;
     const auto read_unit = [&] {
@@ -44,13 +43,14 @@ class Consumer {
       // A flag, so that the first step does not depend on `tiles`, which is computed from loaded
       // limits.
       bool first = true;
-      int steps = 0, n = 0;
+      int steps = 0;
+      QueryTiles::Place place;
 #pragma unroll 1
       do {
-        step((tiles.nth(n) - tiles.first) * queries, first);
+        step((tiles.tile(place) - tiles.first) * queries, first);
         first = false;
-        if (++n == tiles.count()) n = 0;
-      } while (++steps < group * tiles.count());
+        tiles.advance(place);
+      } while (++steps < tiles.count());
       WgmmaAccumulators<kColumns> d_q;
       issue_d_q(d_q);
       signal_d_q();

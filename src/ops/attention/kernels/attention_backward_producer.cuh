@@ -114,28 +114,41 @@ struct KeyBlocks {
   }
 };
 
-// Order of the query tiles of a key block: the diagonal tiles (the block's own tokens), then, of a
-// pair, the tiles in the later half of the sequence and those in between, else the farthest first.
+// The query tiles of a key block, and their order: the diagonal tiles (the block's own tokens) of
+// all heads of the group, then each head's others, from `later` on and then those in between.
+// `later` is the later half of the sequence for a pair, else what lies beyond the next block.
 // Diagonal tiles initialize dQ: their contributions are stored, and other blocks add only
 // afterwards, so that the accumulator needs no zeroing. A block waits only for later blocks, with
-// which each pair starts, or which were claimed before: this rules out deadlock, and CTAs hardly
-// ever wait.
+// which each pair starts, or which were claimed before: this rules out deadlock. CTAs hardly ever
+// wait, since a block comes to its diagonal tiles at once.
 struct QueryTiles {
   int first, own, later, end;  // own: number of diagonal tiles
-  bool paired;
+  int group;                   // heads
 
   // `end_tile`: one past the last tile that attends to a key of the block.
-  __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block, int end_tile)
+  __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block, int end_tile,
+                        int heads_of_group)
       : first(block * per_block),
         own(per_block),
-        later(max(first + own, blocks.blocks / 2 * per_block)),
+        later(blocks.paired() ? max(first + own, blocks.blocks / 2 * per_block) : first + 2 * own),
         end(end_tile),
-        paired(blocks.paired()) {}
-  __device__ int count() const { return end - first; }
-  __device__ int nth(int n) const {
-    if (n < own) return first + n;
-    if (!paired) return end - 1 - (n - own);
-    const int tile = later + n - own;
+        group(heads_of_group) {}
+  __device__ int of_head() const { return end - first; }
+  __device__ int count() const { return group * of_head(); }
+
+  // A place in the order: a head of the group, and a tile by its rank among the head's tiles.
+  struct Place {
+    int head = 0, rank = 0;
+  };
+  __device__ void advance(Place& place) const {
+    if (++place.rank == own)  // only where the diagonal tiles of a head end
+      place = place.head + 1 < group ? Place{place.head + 1, 0} : Place{0, own};
+    if (place.rank == of_head()) place = {place.head + 1, own};
+  }
+  __device__ bool is_diagonal(const Place& place) const { return place.rank < own; }
+  __device__ int tile(const Place& place) const {
+    if (is_diagonal(place)) return first + place.rank;
+    const int tile = later + place.rank - own;
     return tile < end ? tile : tile - max(later, end) + first + own;
   }
 };
@@ -160,7 +173,7 @@ __device__ QueryTiles visible_tiles(const AttentionShape& shape, const Work& wor
     const int last_limit = visible_until(shape, work, sequence, next - 1);
     end = (max(last_limit, next) + queries - 1) / queries;
   }
-  return {blocks, block, per_block, end};
+  return {blocks, block, per_block, end, shape.heads / shape.kv_heads};
 }
 
 // Loads rows of a head from `row` on, one TMA box per 64 channels.
@@ -179,7 +192,6 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
   constexpr int queries = Tiles::queries, row_bytes = queries * sizeof(float),
                 key_bytes = Tiles::key_tile * sizeof(T),
                 query_bytes = Tiles::query_tile * sizeof(T);
-  const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape, work.units);
   int block_index = 0, tile = 0;
   // Claims the next unit. Consumers read it after q_full of its first query tile; after the last
@@ -204,25 +216,24 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
     };
     const auto tiles =
         visible_tiles<limited>(shape, work, blocks, global_kv_head, block, kKeys / queries);
-    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    QueryTiles::Place place;
 #pragma unroll 1
-      for (int n = 0; n < tiles.count(); ++n, ++tile) {
-        const int row = tiles.nth(n) * queries;
-        const int stage = tile % kStages, parity = tile / kStages % 2 ^ 1;
-        const int stats = (sequence * shape.heads + head) * shape.padded_len + row;
-        auto &q_full = shared.q_full[stage], &d_out_full = shared.d_out_full[stage];
-        mbarrier_wait(shared.q_empty[stage], parity);
-        mbarrier_arrive_expect_tx(q_full, query_bytes + row_bytes);
-        load_rows<T, head_dim>(shared.q[stage], queries, maps.q, head, row, sequence, q_full);
-        bulk_load(shared.logsumexp[stage], work.logsumexp + stats, row_bytes, q_full);
-        mbarrier_wait(shared.d_out_empty[stage], parity);
-        mbarrier_arrive_expect_tx(d_out_full, query_bytes + row_bytes);
-        load_rows<T, head_dim>(shared.d_out[stage], queries, maps.d_out, head, row, sequence,
-                               d_out_full);
-        bulk_load(shared.delta[stage], work.delta + stats, row_bytes, d_out_full);
-        // After the first query tile, whose stage is free before the keys' buffers.
-        if (n == 0 && head == kv_head * group) load_keys();
-      }
+    for (int n = 0; n < tiles.count(); ++n, ++tile, tiles.advance(place)) {
+      const int head = kv_head * tiles.group + place.head, row = tiles.tile(place) * queries;
+      const int stage = tile % kStages, parity = tile / kStages % 2 ^ 1;
+      const int stats = (sequence * shape.heads + head) * shape.padded_len + row;
+      auto &q_full = shared.q_full[stage], &d_out_full = shared.d_out_full[stage];
+      mbarrier_wait(shared.q_empty[stage], parity);
+      mbarrier_arrive_expect_tx(q_full, query_bytes + row_bytes);
+      load_rows<T, head_dim>(shared.q[stage], queries, maps.q, head, row, sequence, q_full);
+      bulk_load(shared.logsumexp[stage], work.logsumexp + stats, row_bytes, q_full);
+      mbarrier_wait(shared.d_out_empty[stage], parity);
+      mbarrier_arrive_expect_tx(d_out_full, query_bytes + row_bytes);
+      load_rows<T, head_dim>(shared.d_out[stage], queries, maps.d_out, head, row, sequence,
+                             d_out_full);
+      bulk_load(shared.delta[stage], work.delta + stats, row_bytes, d_out_full);
+      // After the first query tile, whose stage is free before the keys' buffers.
+      if (n == 0) load_keys();
     }
   });
 }
@@ -233,7 +244,6 @@ template <bool limited, typename T, int head_dim>
 __device__ void run_d_q_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
   constexpr int per_block = kKeys / Storage<T, head_dim>::queries;
-  const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape, work.units);
   const int head_tiles = blocks.blocks * per_block;
   int written = 0, block_index = 0;
@@ -245,24 +255,24 @@ __device__ void run_d_q_writer(Storage<T, head_dim>& shared, const AttentionShap
   blocks.for_each(work.next_unit != nullptr, read_unit, [&](int kv_head, int block) {
     ++block_index;
     const auto tiles = visible_tiles<limited>(shape, work, blocks, kv_head, block, per_block);
-    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    QueryTiles::Place place;
 #pragma unroll 1
-      for (int n = 0; n < tiles.count(); ++n, ++written) {
-        const int buffer = written % 2, tile = head * head_tiles + tiles.nth(n);
-        float *const term = shared.d_q[buffer], *const sum =
-                                                    work.q_sum + std::int64_t{tile} * kTileDq;
-        mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
-        if (n < tiles.own) {
-          bulk_store(sum, term, kTileDq * sizeof(float));
-          bulk_wait();
-          signal_count(work.q_begun + tile);
-        } else {
-          wait_for_count(work.q_begun + tile, 1);
-          bulk_add(sum, term, kTileDq * sizeof(float));
-          tma_store_wait_read<0>();
-        }
-        mbarrier_arrive(shared.d_q_empty[buffer]);
+    for (int n = 0; n < tiles.count(); ++n, ++written, tiles.advance(place)) {
+      const int head = kv_head * tiles.group + place.head, buffer = written % 2;
+      const int tile = head * head_tiles + tiles.tile(place);
+      float* const term = shared.d_q[buffer];
+      float* const sum = work.q_sum + std::int64_t{tile} * kTileDq;
+      mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
+      if (tiles.is_diagonal(place)) {
+        bulk_store(sum, term, kTileDq * sizeof(float));
+        bulk_wait();
+        signal_count(work.q_begun + tile);
+      } else {
+        wait_for_count(work.q_begun + tile, 1);
+        bulk_add(sum, term, kTileDq * sizeof(float));
+        tma_store_wait_read<0>();
       }
+      mbarrier_arrive(shared.d_q_empty[buffer]);
     }
   });
   bulk_wait();
