@@ -39,8 +39,8 @@ void run_threads(int first, int count, const std::function<void()>& work, unsign
 template <class Kernel, class... Args>
 void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
   grid_dim = grid, block_dim = block;
-  for (unsigned i = 0; i < grid.x * grid.y; ++i) {
-    block_index = {i % grid.x, i / grid.x, 0};
+  for (unsigned i = 0; i < grid.x * grid.y * grid.z; ++i) {
+    block_index = {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y};
     run_threads(0, static_cast<int>(block.x * block.y), [&] { kernel(args...); });
   }
 }

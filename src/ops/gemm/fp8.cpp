@@ -127,6 +127,19 @@ void round_weights(const at::Tensor& bank, const Fp8Weight& to) {
                                            /*keepdim=*/false, at::kFloat);
   // The minimum avoids a zero scale for a matrix of zeros.
   at::Tensor(to.scale).copy_((amax / kFp8Max).clamp_min_(std::numeric_limits<float>::min()));
+  if (use_kernels(bank) && bank.scalar_type() != at::kFloat && is_aligned_contiguous(bank) &&
+      bank.size(1) % cuda::kFp8Chunk == 0 && bank.size(2) % cuda::kFp8Chunk == 0) {
+    cuda::fp8_round_bank({.bank = const_data(bank),
+                          .matrices = bank.size(0),
+                          .rows = bank.size(1),
+                          .columns = bank.size(2),
+                          .scales = const_fp32_data(to.scale),
+                          .scale_stride = to.scale.stride(0),
+                          .values = mutable_data(to.value),
+                          .transposed = mutable_data(to.transposed)},
+                         dtype_of(bank), current_stream(bank));
+    return;
+  }
   at::Tensor(to.value).copy_(bank / to.scale.view({-1, 1, 1}));
   if (!to.transposed.defined()) return;
   // As bytes, since the copy converts nothing.

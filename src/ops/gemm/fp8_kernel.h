@@ -36,4 +36,18 @@ inline constexpr int kFp8Chunk = 16;  // elements per thread
 // 16-byte aligned.
 void fp8_round(const void* x, std::int64_t count, const Fp8Copy& copy, Dtype dtype, Stream stream);
 
+// A bank of `matrices` matrices [rows, columns], contiguous, in bf16 or fp16, and its FP8 copies:
+// `values` of the bank's shape and, unless null, `transposed` [matrices, columns, rows], not
+// interleaved. Scales, in fp32, are `scale_stride` elements apart. All but scales are 16-byte
+// aligned; rows and columns are multiples of kFp8Chunk.
+struct Fp8Bank {
+  const void* bank;
+  std::int64_t matrices, rows, columns;
+  const float* scales;
+  std::int64_t scale_stride;
+  void *values, *transposed;
+};
+// Computes the copies e4m3(bank / scale).
+void fp8_round_bank(const Fp8Bank& bank, Dtype dtype, Stream stream);
+
 }  // namespace tg::cuda

@@ -1,6 +1,6 @@
 #pragma once
-// A tile of FP8 rows in shared memory, and its transpose in global memory with interleaved rows
-// (fp8_kernel.h).
+// A tile of FP8 rows in shared memory, and its transpose in global memory, with interleaved rows
+// (fp8_kernel.h) or without.
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/kernels.cuh"
 
@@ -70,10 +70,12 @@ class TilePlace {
   }
 
   // The tile's other chunks, which are outside the matrix, must be zero.
+  template <bool interleaved = true>
   __device__ void store_transposed(Fp8Tile& tile, unsigned char* transposed) const {
     if (!has_group()) return;
     unsigned words[kWords][kWords];  // [quarter of the group][column]
-    for_each_word(tile, [&](int quarter, int i, unsigned& word) { words[quarter][i] = word; });
+    for_each_word<interleaved>(
+        tile, [&](int quarter, int i, unsigned& word) { words[quarter][i] = word; });
 #pragma unroll
     for (auto& quarter : words) transpose_bytes(quarter);
 #pragma unroll
@@ -81,7 +83,7 @@ class TilePlace {
       *reinterpret_cast<uint4*>(transposed + column_offset(c)) =
           make_uint4(words[0][c], words[1][c], words[2][c], words[3][c]);
   }
-  // Undoes store_transposed().
+  // Undoes store_transposed() with interleaved rows.
   __device__ void load_transposed(Fp8Tile& tile, const unsigned char* transposed) const {
     if (!has_group()) return;
     unsigned words[kWords][kWords];
@@ -92,7 +94,8 @@ class TilePlace {
     }
 #pragma unroll
     for (auto& quarter : words) transpose_bytes(quarter);
-    for_each_word(tile, [&](int quarter, int i, unsigned& word) { word = words[quarter][i]; });
+    for_each_word<true>(tile,
+                        [&](int quarter, int i, unsigned& word) { word = words[quarter][i]; });
   }
 
  private:
@@ -112,16 +115,17 @@ class TilePlace {
     return (first_column_ + word() * kWords + c) * out_columns_ + first_row_ +
            group() * kInterleavedRows;
   }
-  // Calls op(quarter, i, word) for this thread's word of each row of its group.
-  template <typename Op>
+  // Calls op(quarter, i, word) for this thread's word of each row of its group, in the transpose's
+  // order of rows.
+  template <bool interleaved, typename Op>
   __device__ static void for_each_word(Fp8Tile& tile, Op op) {
 #pragma unroll
     for (int quarter = 0; quarter < kWords; ++quarter) {
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
-        const int row = group() * kInterleavedRows + quarter * 2 + i / 2 + i % 2 * 8;
-        op(quarter, i,
-           reinterpret_cast<unsigned*>(&tile.chunk(row, word() / kWords))[word() % kWords]);
+        const int in_group = interleaved ? quarter * 2 + i / 2 + i % 2 * 8 : quarter * kWords + i;
+        auto& chunk = tile.chunk(group() * kInterleavedRows + in_group, word() / kWords);
+        op(quarter, i, reinterpret_cast<unsigned*>(&chunk)[word() % kWords]);
       }
     }
   }

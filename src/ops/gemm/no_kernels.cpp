@@ -16,6 +16,9 @@ namespace tg::cuda {
 void fp8_round(const void*, std::int64_t, const Fp8Copy&, Dtype, Stream) {
   not_built();
 }
+void fp8_round_bank(const Fp8Bank&, Dtype, Stream) {
+  not_built();
+}
 void fp8_transpose(const void*, std::int64_t, int, void*, Stream) {
   not_built();
 }

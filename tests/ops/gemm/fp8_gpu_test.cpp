@@ -55,6 +55,39 @@ TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   }
 }
 
+class Fp8BankGpu : public OnFp8Gpu<> {};
+
+TEST_F(Fp8BankGpu, HasTheBytesOfSeparateOperations) {
+  for (const auto& [matrices, rows, columns] :
+       {std::array{1, 16, 16}, {3, 144, 272}, {2, 384, 128}, {1, 2048, 48}}) {
+    SCOPED_TRACE(fmt::format("{}x{}x{}", matrices, rows, columns));
+    const auto bank =
+        matrix(matrices * rows, columns, 1, 0.02).view({matrices, rows, columns}).contiguous();
+    bank[matrices - 1].mul_(1000);
+    bank[0][0][0] = 0;
+    const auto found = empty_fp8_weights(bank), without = empty_fp8_weights(bank, false);
+    round_weights(bank, found);
+    round_weights(bank, without);
+    const auto amax = bank.abs().to(at::kFloat).amax({1, 2});
+    EXPECT_TRUE(at::equal(found.scale, amax / kFp8Max));
+    const auto bytes = [](const at::Tensor& x) { return x.contiguous().view(at::kByte); };
+    const auto value = bytes((bank / (amax / kFp8Max).view({-1, 1, 1})).to(at::kFloat8_e4m3fn));
+    EXPECT_TRUE(at::equal(bytes(found.value), value));
+    EXPECT_TRUE(at::equal(bytes(without.value), value));
+    EXPECT_TRUE(at::equal(bytes(found.transposed), value.mT()));
+  }
+}
+
+TEST_F(Fp8BankGpu, OfAMatrixThatIsNotFiniteIsNot) {
+  const auto bank = matrix(32, 32, 1).view({2, 16, 32}).contiguous();
+  bank[1][3][5] = std::numeric_limits<float>::quiet_NaN();
+  const auto rounded = empty_fp8_weights(bank);
+  round_weights(bank, rounded);
+  EXPECT_TRUE(std::isfinite(rounded.scale[0].item<float>()));
+  EXPECT_TRUE(std::isnan(rounded.scale[1].item<float>()));
+  EXPECT_TRUE(rounded.value[1].to(at::kFloat).isnan().all().item<bool>());
+}
+
 class Fp8TransposeGpu : public OnFp8Gpu<> {};
 
 TEST_F(Fp8TransposeGpu, InterleavesRowsAndEndsInZeros) {
