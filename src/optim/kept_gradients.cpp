@@ -14,13 +14,8 @@ GradientSums::GradientSums(const ParameterRows& rows) {
 void GradientSums::take() const {
   const at::NoGradGuard no_grad;
   for (const auto& [name, parameter, value] : all_) {
-    if (const auto& gradient = parameter.grad(); gradient.defined()) gradient.add_(value);
+    if (const auto& gradient = parameter.grad(); gradient.defined()) add_and_clear(gradient, value);
   }
-}
-
-void GradientSums::drop() const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter, value] : all_) value.zero_();
 }
 
 void GradientSums::add(const at::Tensor& skip) const {

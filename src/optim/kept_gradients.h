@@ -20,10 +20,9 @@ class GradientSums {
  public:
   explicit GradientSums(const ParameterRows& rows);
 
-  // Adds the sums to the gradients; call it before the reduction of a step that updates the rows.
+  // Adds the sums to the gradients and clears them; call it before the reduction of a step that
+  // updates the rows.
   void take() const;
-  // Zeroes the sums; call it after that step.
-  void drop() const;
   // Adds the gradients to the sums, unless `skip` [] fp32 is not 0, and clears them; call it after
   // any other step.
   void add(const at::Tensor& skip) const;

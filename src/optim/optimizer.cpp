@@ -137,10 +137,10 @@ GroupOptimizer& Optimizer::group_of(const Parameter& row) const {
   return **group;
 }
 
-std::vector<at::Tensor> Optimizer::gradients() const {
+std::vector<at::Tensor> Optimizer::gradients(const ParameterRows& but) const {
   std::vector<at::Tensor> all;
   for (const auto& row : table_.rows()) {
-    if (row.value.grad().defined()) all.push_back(row.value.grad());
+    if (row.value.grad().defined() && !is_in(but, &row)) all.push_back(row.value.grad());
   }
   return all;
 }
@@ -185,11 +185,11 @@ void Optimizer::step(const StepScalars& scalars) {
   // While parameters are gathered.
   kept_.end_step(scalars.skip);
   if (updates_all_) {
-    sums_.drop();
+    zero_gradients();
   } else {
     sums_.add(scalars.skip);
+    zero_gradients(delayed_);
   }
-  zero_gradients();
   for (const auto& complete : completions) complete();
   copy_tied_values(following_);
   if (tie_ == Tie::splits) {
@@ -198,10 +198,10 @@ void Optimizer::step(const StepScalars& scalars) {
   if (loss_scale_) loss_scale_->update(scalars.skip);
 }
 
-void Optimizer::zero_gradients() {
+void Optimizer::zero_gradients(const ParameterRows& but) {
   const at::NoGradGuard no_grad;
   reduction_.drop_shards();
-  at::_foreach_zero_(gradients());
+  at::_foreach_zero_(gradients(but));
 }
 
 NamedTensors Optimizer::replicated_state() const {

@@ -59,8 +59,8 @@ class Optimizer {
   at::Tensor clip(double max_norm);
   // Updates the parameters and zeroes the gradients; call it after clip(). Collective.
   void step(const StepScalars& scalars);
-  // Zeroes gradients in place, so that their addresses do not change.
-  void zero_gradients();
+  // Zeroes the gradients of all rows but these in place, so that their addresses do not change.
+  void zero_gradients(const ParameterRows& but = {});
 
   // State by name, sharing storage.
   NamedTensors replicated_state() const;  // equal on all ranks
@@ -71,7 +71,7 @@ class Optimizer {
   NamedTensors gradient_sums() const { return sums_.state(); }
 
  private:
-  std::vector<at::Tensor> gradients() const;
+  std::vector<at::Tensor> gradients(const ParameterRows& but = {}) const;
   void choose_rows();
   GroupOptimizer& group_of(const Parameter& row) const;
 
