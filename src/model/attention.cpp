@@ -76,7 +76,9 @@ at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q
 // With scored positions, heads.q holds their queries only.
 at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
                              const PassInputs& pass, const PassedGradientsPtr& passed,
-                             const TokenHeadWeights& token_weights) const {
+                             const TokenHeadWeights& token_weights,
+                             const Fp8Scaling& rounding) const {
+  const auto tail_rounding = token_weights.defined() ? Fp8Scaling() : rounding;
   const auto exclusive_v =
       call.exclusive ? pass.scored_rows(heads.exclusive_v, call) : at::Tensor();
   const bool whole = !pass.scored(call) && pass.cache == nullptr;
@@ -86,6 +88,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
                          {.channels = qk_head_dim_,
                           .exclusive_v = exclusive_v,
                           .gate = gate,
+                          .rounding = tail_rounding,
                           .documents = pass.documents,
                           .window = call.window,
                           .passed = passed,
@@ -102,10 +105,11 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
                                   .scale = 1 / std::sqrt(static_cast<double>(qk_head_dim_)),
                                   .window = call.composed_window,
                                   .documents = pass.documents});
-    y = exclusive_attention(y, exclusive_v, gate);
+    y = exclusive_attention(y, exclusive_v, gate, tail_rounding);
   }
   if (!token_weights.defined()) return y;
-  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights, passed);
+  return weighted_heads(y, pass.scored_rows(heads.exclusive_v, call), token_weights, passed,
+                        rounding);
 }
 
 QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
@@ -222,7 +226,8 @@ Attention::Output Attention::forward(const LayerCall& call, const NormedInput& n
                                         .gate = of_scored(token_weights.gate),
                                         .pre = of_scored(token_weights.pre),
                                         .post = of_scored(token_weights.post)};
-  const auto y = attend(call, heads, gate, pass, passed, scored_weights).flatten(2, 3);
+  const auto y =
+      attend(call, heads, gate, pass, passed, scored_weights, weights.out.fp8.input).flatten(2, 3);
   pass.observe(Operand::qkv, call.block, n_btd);
   pass.observe(Operand::out, call.block, y);
   return {y, heads.first_v, token_weights.defined() ? nullptr : passed, inner};

@@ -51,10 +51,11 @@ class Attention {
   HeadGateInputs head_gate(const LayerCall& call, const NormedInput& n_btd, const Weight& qkv,
                            const at::Tensor& adapted, const PassedGradientsPtr& passed,
                            const PassInputs& pass) const;
-  // Attention's output [B, T or scored, heads, hd]; token_weights: at the same positions.
+  // Attention's output [B, T or scored, heads, hd]; token_weights: at the same positions; rounding:
+  // of the output projection's input.
   at::Tensor attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
                     const PassInputs& pass, const PassedGradientsPtr& passed,
-                    const TokenHeadWeights& token_weights) const;
+                    const TokenHeadWeights& token_weights, const Fp8Scaling& rounding) const;
   // The keys and values up to the last query's position. Adds the heads to the cache, if any.
   std::array<at::Tensor, 2> seen_by(const LayerCall& call, const Qkv& heads,
                                     const PassInputs& pass) const;

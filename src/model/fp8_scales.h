@@ -27,7 +27,11 @@ class Fp8Scales {
 
   bool defined() const { return scales_.defined(); }
   // Scaling of the GEMM's input x, and of its output's gradient.
-  Fp8Scaling input(std::int64_t gemm) const { return {scales_[0][gemm], amax_[0][gemm]}; }
+  // `cached`: the operation that computes the input quantizes it, too.
+  Fp8Scaling input(std::int64_t gemm, bool cached = false) const {
+    return {scales_[0][gemm], amax_[0][gemm],
+            cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
+  }
   Fp8Scaling output_gradient(std::int64_t gemm) const {
     return {scales_[1][gemm], amax_[1][gemm], std::make_shared<Fp8Scaling::Cached>()};
   }

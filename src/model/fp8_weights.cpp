@@ -83,7 +83,7 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks,
             .value = bank.value[*place],
             .transposed = bank.transposed[*place],
             .scale = bank.scale[*place],
-            .input = scales_.input(gemm),
+            .input = scales_.input(gemm, /*cached=*/part == &Fp8Parts::out),
             .output_gradient = scales_.output_gradient(gemm)};
       }
       ++gemm;

@@ -147,7 +147,7 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
     return fused_attention(q_bthd, k_bthd, v_bthd, scale, resolved);
   const auto y =
       plain_attention(q_bthd, k_bthd, v_bthd, scale, resolved.documents, resolved.window);
-  return exclusive_attention(y, resolved.exclusive_v, resolved.gate);
+  return exclusive_attention(y, resolved.exclusive_v, resolved.gate, resolved.rounding);
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

@@ -29,6 +29,7 @@ struct AttentionOptions {
   at::Tensor exclusive_v =
       {};                    // alias of v; if defined, applies exclusive_attention(y, exclusive_v)
   HeadGateInputs gate = {};  // applied last
+  Fp8Scaling rounding = {};  // see exclusive_attention()
   // Restricts each query to the keys of its document, and to the last `window` keys including its
   // own; 0: no window. Computed by fused_attention()'s kernels; on other GPUs in half precision by
   // FlashAttention, forward and backward; on the CPU per document; otherwise with a mask.

@@ -36,8 +36,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                             const at::Tensor& v, const OptionalTensor& exclusive_v,
                             const OptionalTensor&, double scale,
                             const std::optional<Documents>& documents, std::int64_t window,
-                            const HeadGateInputs& gate, const PassedGradientsPtr& passed,
-                            bool reader_passes_delta) {
+                            const HeadGateInputs& gate, const Fp8Scaling& rounding,
+                            const PassedGradientsPtr& passed, bool reader_passes_delta) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Otherwise exclusive_backward() writes delta to the workspace.
     const bool tail = exclusive_v || gate.defined();
@@ -50,7 +50,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     context->saved_data["passed"] = in_capsule(passed);
     if (!tail) return y;
     return exclusive_forward(readable_heads(y), exclusive_v ? readable_heads(v) : at::Tensor(),
-                             gate);
+                             gate, rounding);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -90,7 +90,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
     if (passes_q) passed->q_sum = workspace.q_sum;
     const at::Tensor none;
-    return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none, none, none, none, none};
+    return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none, none, none, none, none, none};
   }
 };
 
@@ -115,9 +115,11 @@ at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::T
   const bool gated = head_gate_kernels_support(options.gate, q);
   const auto fused_gate = gated ? options.gate : HeadGateInputs(),
              separate_gate = gated ? HeadGateInputs() : options.gate;
-  const auto y = FusedAttention::apply(
-      q, k, v, optional_tensor(options.exclusive_v), optional_tensor(fused_gate.weight), scale,
-      options.documents, options.window, fused_gate, options.passed, options.reader_passes_delta);
+  const auto y = FusedAttention::apply(q, k, v, optional_tensor(options.exclusive_v),
+                                       optional_tensor(fused_gate.weight), scale, options.documents,
+                                       options.window, fused_gate,
+                                       separate_gate.defined() ? Fp8Scaling() : options.rounding,
+                                       options.passed, options.reader_passes_delta);
   return gated_heads(y, separate_gate);
 }
 

@@ -24,8 +24,8 @@ void qk_norm_rope_backward(const QkvShape&, const QkNormRopeInputs&, const QkNor
 int qk_norm_rope_backward_blocks(const QkvShape&) {
   not_built();
 }
-void exclusive_attention_forward(const ExclusiveShape&, const ExclusiveInputs&, void*, Dtype,
-                                 Stream) {
+void exclusive_attention_forward(const ExclusiveShape&, const ExclusiveInputs&, const RoundedHeads&,
+                                 Dtype, Stream) {
   not_built();
 }
 int gated_exclusive_backward_blocks(const ExclusiveShape&) {
@@ -43,8 +43,8 @@ void composed_attention_backward(const ComposedShape&, const ComposedInputs&, co
                                  const float*, const ComposedGradients&, Dtype, Stream) {
   not_built();
 }
-void weighted_heads_forward(const ExclusiveShape&, const WeightedHeadsInputs&, void*, Dtype,
-                            Stream) {
+void weighted_heads_forward(const ExclusiveShape&, const WeightedHeadsInputs&, const RoundedHeads&,
+                            Dtype, Stream) {
   not_built();
 }
 void weighted_heads_backward(const ExclusiveShape&, const WeightedHeadsInputs&, const HeadVectors&,

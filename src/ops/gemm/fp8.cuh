@@ -38,16 +38,21 @@ __device__ inline float max_abs(float amax, float value) {
   return amax;
 }
 
+// Packs a chunk of values value(i) in e4m3.
+template <typename Value>
+__device__ uint4 fp8_chunk(Value value) {
+  unsigned words[kFp8Chunk / 4] = {};
+#pragma unroll
+  for (int i = 0; i < kFp8Chunk; i += 2)
+    words[i / 4] |= fp8_pair(value(i), value(i + 1)) << 8 * (i % 4);
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
 // Quantizes a chunk: elements times inverse_scale, and raises amax to the largest of |elements|.
 template <typename T>
 __device__ uint4 fp8_chunk(const Pack<T, kFp8Chunk>& x, float inverse_scale, float& amax) {
-  unsigned words[kFp8Chunk / 4] = {};
 #pragma unroll
-  for (int i = 0; i < kFp8Chunk; i += 2) {
-    amax = max_abs(max_abs(amax, x[i]), x[i + 1]);
-    words[i / 4] |= fp8_pair(x[i] * inverse_scale, x[i + 1] * inverse_scale) << 8 * (i % 4);
-  }
-  return make_uint4(words[0], words[1], words[2], words[3]);
+  for (int i = 0; i < kFp8Chunk; ++i) amax = max_abs(amax, x[i]);
+  return fp8_chunk([&](int i) { return x[i] * inverse_scale; });
 }
 
 // Stores eight elements times `factor` in FP8 at `to`, and raises amax to the largest of
@@ -98,5 +103,14 @@ class Fp8Writer<true> {
   const Fp8Copy& copy_;  // a kernel's argument
   float inverse_scale_, amax_ = 0;
 };
+
+// Calls op(std::bool_constant<copies>); only bf16 kernels write FP8 copies.
+template <typename T, typename Op>
+void dispatch_copies(bool copies, Op op) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if (copies) return op(std::true_type{});
+  }
+  op(std::false_type{});
+}
 
 }  // namespace tg::cuda

@@ -17,8 +17,8 @@ inline constexpr double kFp8Max = 448, kE5m2Max = 57344;  // e4m3, e5m2
 // address.
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
-  // A gradient x and its FP8 copy, written together by the backward pass that computed x, for the
-  // GEMM that reads the copy: autograd passes only x.
+  // x and its FP8 copy, written together by the operation or the backward pass that computed x, for
+  // the GEMM that reads the copy: autograd passes only x.
   struct Cached {
     at::Tensor x, rounded;
   };

@@ -33,11 +33,7 @@ __global__ void __launch_bounds__(kTileThreads)
     rounded = make_uint4(0, 0, 0, 0);
     if (at < 0) return;
     const auto x = load_pack<T, kFp8Chunk>(static_cast<const T*>(bank.bank) + first + at);
-    unsigned words[kWords] = {};
-#pragma unroll
-    for (int i = 0; i < kFp8Chunk; i += 2)
-      words[i / 4] |= fp8_pair(x[i] / scale, x[i + 1] / scale) << 8 * (i % 4);
-    rounded = make_uint4(words[0], words[1], words[2], words[3]);
+    rounded = fp8_chunk([&](int i) { return x[i] / scale; });
     *reinterpret_cast<uint4*>(static_cast<unsigned char*>(bank.values) + first + at) = rounded;
   });
   if (bank.transposed == nullptr) return;

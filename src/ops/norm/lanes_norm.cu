@@ -290,7 +290,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 template <int kMaxChunks, typename Op>
 void dispatch_lanes(const ResidualNormRows& rows, int lanes, bool copies, Op op) {
   dispatch_layout<kMaxChunks>(rows, [&](auto layout) {
-    dispatch_copies<decltype(layout)>(copies, [&](auto with_copies) {
+    dispatch_copies<typename decltype(layout)::T>(copies, [&](auto with_copies) {
       if (lanes == 1) return op(layout, std::integral_constant<int, 1>{}, with_copies);
       op(layout, std::integral_constant<int, 2>{}, with_copies);
     });

@@ -198,7 +198,7 @@ BackwardLaunch backward_launch(const MixNormTerms& terms, const ResidualNormRows
     using Layout = decltype(layout);
     const int threads = Layout::threads(rows.width, kBackwardWarps<Layout>);
     dispatch_terms(terms.count, [&](auto terms_of) {
-      dispatch_copies<Layout>(copies, [&](auto copied) {
+      dispatch_copies<typename Layout::T>(copies, [&](auto copied) {
         launch = {mix_backward_kernel<Layout, terms_of(), copied()>, threads,
                   Layout::rows_per_block(threads)};
       });
@@ -215,7 +215,7 @@ void mix_norm_forward(const MixNormTerms& terms, const ResidualNormRows& rows, v
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     dispatch_terms(terms.count, [&](auto terms_of) {
-      dispatch_copies<Layout>(normed.copy.values != nullptr, [&](auto copies) {
+      dispatch_copies<typename Layout::T>(normed.copy.values != nullptr, [&](auto copies) {
         launch_forward<Layout>(mix_forward_kernel<Layout, terms_of(), copies()>, args,
                                kForwardWarps, stream);
       });

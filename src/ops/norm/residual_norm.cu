@@ -214,7 +214,7 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
     using Layout = decltype(layout);
     const auto set_launch = [&]<int kVectors>() {
       const int threads = Layout::threads(rows.width, kBackwardWarps<Layout, kVectors>);
-      dispatch_copies<Layout>(copies_dx, [&](auto copies) {
+      dispatch_copies<typename Layout::T>(copies_dx, [&](auto copies) {
         launch = {backward_kernel<Layout, kVectors, copies()>, threads,
                   Layout::rows_per_block(threads)};
       });
@@ -241,7 +241,7 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
   const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
-    dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
+    dispatch_copies<typename Layout::T>(y_copy.values != nullptr, [&](auto copies) {
       const auto kernel = terms.sum_blend != nullptr ? forward_kernel<Layout, copies(), true>
                                                      : forward_kernel<Layout, copies(), false>;
       launch_forward<Layout>(kernel, args, kForwardWarps, stream);

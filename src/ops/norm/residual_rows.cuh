@@ -136,13 +136,4 @@ struct RowsLaunch {
   }
 };
 
-// Calls op(std::bool_constant<copies>); only bf16 kernels write FP8 copies.
-template <typename Layout, typename Op>
-void dispatch_copies(bool copies, Op op) {
-  if constexpr (std::is_same_v<typename Layout::T, __nv_bfloat16>) {
-    if (copies) return op(std::true_type{});
-  }
-  op(std::false_type{});
-}
-
 }  // namespace tg::cuda

@@ -9,9 +9,12 @@
 #include <memory>
 #include <tuple>
 
+#include "ops/attention/gates/weighted_heads.h"
+#include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/lanes_norm.h"
+#include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/gemm/fp8.h"
 #include "tests/ops/norm/residual_chain.h"
 #include "tests/ops/on_fp8_gpu.h"
@@ -380,6 +383,36 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
           EXPECT_TRUE(at::equal(gradients[i], right[i])) << i;
       }
     }
+  }
+}
+
+TEST_F(Fp8CopiesGpu, OfAttentionsOutputFromItsLastOperation) {
+  for (const auto& [heads, kv_heads, head_dim] : {std::array{8, 4, 64}, {6, 6, 128}, {3, 1, 40}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", heads, kv_heads, head_dim));
+    const std::int64_t tokens = 301, width = heads * head_dim;
+    const auto of_heads = [&](std::int64_t count, std::uint64_t seed) {
+      return matrix(tokens, count * head_dim, seed).view({1, tokens, count, head_dim});
+    };
+    const auto y = of_heads(heads, 1), v = of_heads(kv_heads, 2);
+    const auto numbers = [&](std::uint64_t seed) {
+      return matrix(tokens, heads, seed).view({1, tokens, heads});
+    };
+    const HeadGateInputs gate{.x = matrix(tokens, width, 3).view({1, tokens, width}),
+                              .weight = matrix(heads, 12, 4).to(at::kFloat),
+                              .passed = test::taken_gate_x()};
+    const auto expect_copy = [](const auto& operation) {
+      const auto rounding = scaling(1.0 / 64);
+      const auto out = operation(rounding).flatten(2, 3);
+      EXPECT_TRUE(at::equal(out, operation(Fp8Scaling()).flatten(2, 3)));
+      expect_cached(rounding, out);
+    };
+    expect_copy([&](const Fp8Scaling& r) { return exclusive_attention(y, v, {}, r); });
+    expect_copy([&](const Fp8Scaling& r) { return exclusive_attention(y, v, gate, r); });
+    expect_copy([&](const Fp8Scaling& r) { return exclusive_attention(y, {}, gate, r); });
+    for (const auto& weights :
+         {TokenHeadWeights{.exclusive = numbers(5)}, TokenHeadWeights{.gate = numbers(6)},
+          TokenHeadWeights{.exclusive = numbers(5), .gate = numbers(6)}})
+      expect_copy([&](const Fp8Scaling& r) { return weighted_heads(y, v, weights, {}, r); });
   }
 }
 

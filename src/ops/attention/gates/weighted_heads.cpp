@@ -22,18 +22,20 @@ cuda::WeightedHeadsInputs pointers(const at::Tensor& y, const at::Tensor& v, con
 struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const OptionalTensor& v,
                             const OptionalTensor& w, const OptionalTensor& g,
-                            const PassedGradientsPtr& passed) {
+                            const PassedGradientsPtr& passed, const Fp8Scaling& rounding) {
     context->set_materialize_grads(false);
     const auto values = or_undefined(v), exclusive = or_undefined(w), gate = or_undefined(g);
     context->save_for_backward({y, values, exclusive, gate});
     context->saved_data["passed"] = in_capsule(passed);
     auto out = at::empty(y.sizes(), y.options());
-    cuda::weighted_heads_forward(exclusive_shape(y, values), pointers(y, values, exclusive, gate),
-                                 mutable_data(out), dtype_of(y), current_stream(y));
+    cuda::weighted_heads_forward(
+        exclusive_shape(y, values), pointers(y, values, exclusive, gate),
+        {mutable_data(out), fp8_copy(empty_fp8_like(out, rounding), rounding)}, dtype_of(y),
+        current_stream(y));
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    if (!upstream[0].defined()) return variable_list(5);
+    if (!upstream[0].defined()) return variable_list(6);
     const auto saved = context->get_saved_variables();
     const auto &y = saved[0], &v = saved[1], &w = saved[2], &g = saved[3];
     const auto d_out = readable_heads(upstream[0]);
@@ -53,14 +55,15 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
                                    .gate = mutable_data(dg),
                                    .delta = mutable_fp32_data(delta)},
                                   dtype_of(y), current_stream(y));
-    return {dy, dv, dw, dg, at::Tensor()};
+    return {dy, dv, dw, dg, at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
-                          const TokenHeadWeights& weights, const PassedGradientsPtr& passed) {
+                          const TokenHeadWeights& weights, const PassedGradientsPtr& passed,
+                          const Fp8Scaling& rounding) {
   const auto &w = weights.exclusive, &g = weights.gate;
   if (!w.defined() && !g.defined()) return y_bthd;
   const auto v = w.defined() ? v_bthd : at::Tensor();
@@ -69,7 +72,7 @@ at::Tensor weighted_heads(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
       supports_head_dim(y_bthd.size(3), y_bthd))
     return FusedWeightedHeads::apply(readable_heads(y_bthd), optional_tensor(readable_heads(v)),
                                      optional_tensor(readable_numbers(w, dtype)),
-                                     optional_tensor(readable_numbers(g, dtype)), passed);
+                                     optional_tensor(readable_numbers(g, dtype)), passed, rounding);
   const auto y = w.defined() ? weighted_exclusive_attention(y_bthd, v, w) : y_bthd;
   return g.defined() ? y * g.to(dtype).unsqueeze(-1) : y;
 }

@@ -49,13 +49,15 @@ HeadGateInputs saved_gate(const SavedGate& tensors, AutogradContext& context) {
           .passed = from_capsule<PassedGradientsPtr>(context.saved_data["gate_passed"])};
 }
 
-at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate) {
+at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate,
+                             const Fp8Scaling& rounding) {
   const auto rows = token_rows(gate);
   auto out = at::empty(y.sizes(), y.options());
   cuda::exclusive_attention_forward(
       exclusive_shape(y, v),
-      {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)}, mutable_data(out),
-      dtype_of(y), current_stream(y));
+      {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
+      {mutable_data(out), fp8_copy(empty_fp8_like(out, rounding), rounding)}, dtype_of(y),
+      current_stream(y));
   return out;
 }
 

@@ -17,9 +17,10 @@ SavedGate save_gate(const HeadGateInputs& gate, AutogradContext& context);
 HeadGateInputs saved_gate(const SavedGate& tensors, AutogradContext& context);
 
 // Preconditions: y [B, T, heads, hd] and v [B, T, KV, hd] are from readable_heads(); the gate is
-// undefined, or head_gate_kernels_support() it. v undefined: the gate alone.
+// undefined, or head_gate_kernels_support() it. v undefined: the gate alone. `rounding`: see
+// exclusive_attention().
 at::Tensor exclusive_forward(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
-                             const HeadGateInputs& gate);
+                             const HeadGateInputs& gate, const Fp8Scaling& rounding);
 struct ExclusiveBackward {
   at::Tensor dy, dv, d_gate_weight;  // undefined: dv without v, the last without a gate
 };

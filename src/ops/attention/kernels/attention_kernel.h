@@ -49,6 +49,12 @@ struct RowDelta {
   int seq_len, padded_len;
 };
 
+// A kernel's result [tokens, heads, hd], contiguous, and in bf16 its FP8 copy, if any.
+struct RoundedHeads {
+  void* heads;
+  Fp8Copy copy{};
+};
+
 struct ExclusiveInputs {
   HeadVectors y, v;  // null v: the gate alone
   HeadGateTensors gate{};
@@ -59,9 +65,9 @@ struct ExclusiveGradients {
   HeadGateGradients gate{};  // if there is a gate
 };
 
-// Kernels of ops/attention/gates/xsa.h. out and the gradients are contiguous.
-void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in, void* out,
-                                 Dtype dtype, Stream stream);
+// Kernels of ops/attention/gates/xsa.h. Gradients are contiguous.
+void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in,
+                                 const RoundedHeads& out, Dtype dtype, Stream stream);
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
                                   const HeadVectors& d_out, const ExclusiveGradients& out,
                                   Dtype dtype, Stream stream);

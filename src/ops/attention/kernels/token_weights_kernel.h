@@ -22,9 +22,8 @@ struct WeightedHeadsGradients {
   float* delta = nullptr;  // [heads, tokens]: rowsum(y ∘ dy); null: not computed
 };
 
-// out is contiguous.
-void weighted_heads_forward(const ExclusiveShape& shape, const WeightedHeadsInputs& in, void* out,
-                            Dtype dtype, Stream stream);
+void weighted_heads_forward(const ExclusiveShape& shape, const WeightedHeadsInputs& in,
+                            const RoundedHeads& out, Dtype dtype, Stream stream);
 void weighted_heads_backward(const ExclusiveShape& shape, const WeightedHeadsInputs& in,
                              const HeadVectors& d_out, const WeightedHeadsGradients& out,
                              Dtype dtype, Stream stream);

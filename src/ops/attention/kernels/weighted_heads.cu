@@ -3,6 +3,7 @@
 // hold a KV head loop over the query heads of its group.
 #include "ops/attention/kernels/head_columns.cuh"
 #include "ops/attention/kernels/token_weights_kernel.h"
+#include "ops/gemm/fp8.cuh"
 
 namespace tg::cuda {
 
@@ -84,10 +85,12 @@ class GroupHeads {
   WeightColumn<T> exclusive_, gate_;
 };
 
-template <typename T, int lanes, bool grouped>
+template <typename T, int lanes, bool grouped, bool copies>
 __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
-    forward_kernel(ExclusiveShape shape, WeightedHeadsInputs in, T* __restrict__ out) {
+    forward_kernel(ExclusiveShape shape, WeightedHeadsInputs in, T* __restrict__ out,
+                   Fp8Copy rounded) {
   using P = Pack<T>;
+  Fp8Writer<copies> copy(rounded);
   for (GroupHeads<T, lanes, grouped> at(shape, in, {}); !at.ended();) {
     const auto [y, v, unused, exclusive, gate] = at.loaded;
     const auto index = std::int64_t{at.token} * shape.heads + at.query_head();
@@ -97,8 +100,14 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
     float result[P::size];
 #pragma unroll
     for (int i = 0; i < P::size; ++i) result[i] = gate * (y[i] - share * v[i]);
-    if (at.in_head) store_rounded(out + index * shape.head_dim + at.offset, result);
+    const auto offset = index * shape.head_dim + at.offset;
+    const P result_pack = P::rounded(result);
+    if (at.in_head) {
+      store_pack(out + offset, result_pack);
+      copy.store(offset, result_pack);
+    }
   }
+  copy.end();
 }
 
 // With s = y·v, p = dout·v, m = max(‖v‖², least), a = tanh(w), the share c = a·s/m and the gate γ:
@@ -172,14 +181,16 @@ void dispatch_groups(const ExclusiveShape& shape, Dtype dtype, Op op) {
 
 }  // namespace
 
-void weighted_heads_forward(const ExclusiveShape& shape, const WeightedHeadsInputs& in, void* out,
-                            Dtype dtype, Stream stream) {
+void weighted_heads_forward(const ExclusiveShape& shape, const WeightedHeadsInputs& in,
+                            const RoundedHeads& out, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
   dispatch_groups(shape, dtype, [&](auto zero, auto lanes, auto grouped) {
     using T = decltype(zero);
-    forward_kernel<T, lanes(), grouped()>
-        <<<grid_size(shape, lanes(), kForwardBlocks), kHeadThreads, 0, stream>>>(
-            shape, in, static_cast<T*>(out));
+    dispatch_copies<T>(out.copy.values != nullptr, [&](auto copies) {
+      forward_kernel<T, lanes(), grouped(), copies()>
+          <<<grid_size(shape, lanes(), kForwardBlocks), kHeadThreads, 0, stream>>>(
+              shape, in, static_cast<T*>(out.heads), out.copy);
+    });
   });
   check_launch("weighted_heads_forward");
 }

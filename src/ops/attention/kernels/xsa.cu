@@ -6,6 +6,7 @@
 
 #include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/head_gate.cuh"
+#include "ops/gemm/fp8.cuh"
 #include "ops/norm/sum_rows.h"
 
 namespace tg::cuda {
@@ -42,10 +43,11 @@ struct NoGate {
   __device__ NoGate(const HeadGateTensors&, int) {}
 };
 
-template <typename T, int lanes, bool gated>
+template <typename T, int lanes, bool gated, bool copies>
 __global__ void __launch_bounds__(kHeadThreads)
-    forward_kernel(ExclusiveShape shape, ExclusiveInputs in, T* __restrict__ out) {
+    forward_kernel(ExclusiveShape shape, ExclusiveInputs in, T* __restrict__ out, Fp8Copy rounded) {
   using P = Pack<T>;
+  Fp8Writer<copies> copy(rounded);
   const HeadLane<T, lanes> lane;
   const int group = shape.heads / shape.kv_heads;
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
@@ -67,10 +69,16 @@ __global__ void __launch_bounds__(kHeadThreads)
         for (int i = 0; i < P::size; ++i)
           out_pack[i] = gate_value * (head_y[i] - projection * unit.direction[i]);
         const auto index = std::int64_t{token} * shape.heads + head;
-        if (in_bounds) store_rounded(out + index * shape.head_dim + lane.offset, out_pack);
+        const auto offset = index * shape.head_dim + lane.offset;
+        const P result = P::rounded(out_pack);
+        if (in_bounds) {
+          store_pack(out + offset, result);
+          copy.store(offset, result);
+        }
       }
     }
   }
+  copy.end();
 }
 
 // Returns the address of delta of a token's head 0; null if delta is not computed.
@@ -167,14 +175,16 @@ void dispatch_gated(Dtype dtype, int head_dim, const HeadGateTensors& gate, Op o
 
 }  // namespace
 
-void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in, void* out,
-                                 Dtype dtype, Stream stream) {
+void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in,
+                                 const RoundedHeads& out, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);
-    forward_kernel<T, lanes(), gated()>
-        <<<token_blocks(shape.tokens, kBlocks), kHeadThreads, 0, stream>>>(shape, in,
-                                                                           static_cast<T*>(out));
+    dispatch_copies<T>(out.copy.values != nullptr, [&](auto copies) {
+      forward_kernel<T, lanes(), gated(), copies()>
+          <<<token_blocks(shape.tokens, kBlocks), kHeadThreads, 0, stream>>>(
+              shape, in, static_cast<T*>(out.heads), out.copy);
+    });
   });
   check_launch("exclusive_attention_forward");
 }
