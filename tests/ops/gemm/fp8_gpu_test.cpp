@@ -1,5 +1,5 @@
-// Tests FP8 on a GPU: the rounding against its reference, and the fused operations against the
-// unfused ones and against fp64. Skipped without FP8 tensor cores.
+// Tests on a GPU what quantizes to FP8 and transposes: bytes of the reference. Skipped without FP8
+// tensor cores.
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -8,11 +8,12 @@
 #include <limits>
 #include <memory>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
-#include "ops/mlp/mlp.h"
 #include "ops/norm/lanes_norm.h"
 #include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/gemm/fp8.h"
@@ -23,31 +24,16 @@
 namespace tg {
 namespace {
 
+using test::bf16_matrix;
 using test::OnFp8Gpu;
-
-at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, double scale = 1) {
-  return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(test::kGpu, at::kBFloat16);
-}
-
-double relative(const at::Tensor& found, const at::Tensor& right) {
-  const auto exact = right.to(at::kDouble);
-  return ((found.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
-}
-// The largest relative error of any row: detects a wrong tile, row or column.
-double worst_row(const at::Tensor& found, const at::Tensor& right) {
-  const auto rows = [](const at::Tensor& x) { return x.to(at::kDouble).reshape({-1, x.size(-1)}); };
-  const auto exact = rows(right);
-  const auto off = (rows(found) - exact).norm(2, 1);
-  return (off / (exact.norm(2, 1) + exact.norm() * 1e-6)).max().item<double>();
-}
 
 class Fp8RoundGpu : public OnFp8Gpu<> {};
 
 TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   for (const std::int64_t count : {16, 4096, 1'000'000}) {
-    const auto x = matrix(1, count, 1, 40).flatten();
+    const auto x = bf16_matrix(1, count, 1, 40).flatten();
     // A power of two, so that dividing by it does not round.
-    const auto scaling = test::fp8_weight(matrix(16, 16, 2), 1.0 / 8).fp8.output_gradient;
+    const auto scaling = test::fp8_weight(bf16_matrix(16, 16, 2), 1.0 / 8).fp8.output_gradient;
     const auto found = to_fp8(x, scaling);
     const auto expected = (x.to(at::kFloat) * 8).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
     EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte))) << count;
@@ -65,7 +51,7 @@ TEST_F(Fp8BankGpu, HasTheBytesOfSeparateOperations) {
        {std::array{1, 16, 16}, {3, 144, 272}, {2, 384, 128}, {1, 2048, 48}}) {
     SCOPED_TRACE(fmt::format("{}x{}x{}", matrices, rows, columns));
     const auto bank =
-        matrix(matrices * rows, columns, 1, 0.02).view({matrices, rows, columns}).contiguous();
+        bf16_matrix(matrices * rows, columns, 1, 0.02).view({matrices, rows, columns}).contiguous();
     bank[matrices - 1].mul_(1000);
     bank[0][0][0] = 0;
     const auto found = empty_fp8_weights(bank), without = empty_fp8_weights(bank, false);
@@ -82,7 +68,7 @@ TEST_F(Fp8BankGpu, HasTheBytesOfSeparateOperations) {
 }
 
 TEST_F(Fp8BankGpu, OfAMatrixThatIsNotFiniteIsNot) {
-  const auto bank = matrix(32, 32, 1).view({2, 16, 32}).contiguous();
+  const auto bank = bf16_matrix(32, 32, 1).view({2, 16, 32}).contiguous();
   bank[1][3][5] = std::numeric_limits<float>::quiet_NaN();
   const auto rounded = empty_fp8_weights(bank);
   round_weights(bank, rounded);
@@ -106,151 +92,6 @@ TEST_F(Fp8TransposeGpu, InterleavesRowsAndEndsInZeros) {
     const auto expected =
         padded.view({groups, 2, 8, columns}).permute({3, 0, 2, 1}).reshape({columns, groups * 16});
     EXPECT_TRUE(at::equal(found, expected));
-  }
-}
-
-struct Shape {
-  std::int64_t rows, dim, hidden;
-  double slope;
-  bool scaled = false;  // has a row_scale
-};
-
-at::Tensor row_scale_of(std::int64_t rows) {
-  return at::rand({rows}, at::device(test::kGpu).dtype(at::kFloat)) + 0.5;
-}
-
-class Fp8MlpGpu : public OnFp8Gpu<::testing::TestWithParam<Shape>> {
- protected:
-  struct Results {
-    at::Tensor y, dx, d_up, d_down;
-    std::vector<float> amax;
-  };
-  static Results run(const Shape& s, bool fp8, bool recompute = false) {
-    const auto unit = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };
-    auto up = test::fp8_weight(matrix(s.hidden, s.dim, 1, unit(s.dim)));
-    auto down = test::fp8_weight(matrix(s.dim, s.hidden, 2, unit(s.hidden)));
-    const auto magnitudes = {up.fp8.input.amax, down.fp8.input.amax, up.fp8.output_gradient.amax,
-                             down.fp8.output_gradient.amax};
-    if (!fp8) up.fp8 = down.fp8 = {};
-    const auto x = matrix(s.rows, s.dim, 3).set_requires_grad(true);
-    at::manual_seed(5);
-    const auto in = s.scaled ? NormedInput::deferred_scale(x, row_scale_of(s.rows)) : x;
-    const auto y = mlp(in, up, down, s.slope, recompute);
-    y.backward(matrix(s.rows, s.dim, 4));
-    Results found{y.detach(), x.grad(), up.gradient, down.gradient, {}};
-    for (const auto& amax : magnitudes) found.amax.push_back(amax.item<float>());
-    return found;
-  }
-};
-
-TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
-  const auto found = run(GetParam(), true), bf16 = run(GetParam(), false);
-  set_fused(false);
-  const auto separate = run(GetParam(), true);
-  set_fused(true);
-  // The unfused path also rounds x·upᵀ, the activation and its gradient to bf16, which moves a
-  // tenth of the elements to the next FP8 value. Its weight gradients are bf16 GEMMs.
-  EXPECT_LE(relative(found.y, separate.y), 0.04);
-  EXPECT_LE(relative(found.dx, separate.dx), 0.05);
-  EXPECT_LE(worst_row(found.y, separate.y), 0.15);
-  EXPECT_LE(worst_row(found.dx, separate.dx), 0.15);
-  for (const auto& [own, other] :
-       {std::pair{found.d_up, separate.d_up}, {found.d_down, separate.d_down}}) {
-    EXPECT_LE(relative(own, other), 0.07);
-    if (GetParam().rows == 1) continue;  // one row: the error of a hidden unit does not average out
-    EXPECT_LE(worst_row(own, other), 0.2);
-    EXPECT_LE(worst_row(own.t(), other.t()), 0.2);
-  }
-  for (std::size_t i = 0; i < found.amax.size(); ++i)
-    EXPECT_NEAR(found.amax[i], separate.amax[i], 0.02F * separate.amax[i]) << i;
-  // Each operand has two roundings of at most 1/16, on average a third of that.
-  EXPECT_LE(relative(found.y, bf16.y), 0.08);
-  EXPECT_LE(relative(found.dx, bf16.dx), 0.08);
-  EXPECT_GT(relative(found.y, bf16.y), 0.005) << "not the path that was meant";
-}
-
-TEST_P(Fp8MlpGpu, GivesTheSameBitsAgainAndWithRecompute) {
-  const auto first = run(GetParam(), true), second = run(GetParam(), true),
-             recomputed = run(GetParam(), true, true);
-  for (const auto* other : {&second, &recomputed}) {
-    EXPECT_TRUE(at::equal(first.y, other->y));
-    EXPECT_TRUE(at::equal(first.dx, other->dx));
-    EXPECT_TRUE(at::equal(first.d_up, other->d_up));
-    EXPECT_TRUE(at::equal(first.d_down, other->d_down));
-    EXPECT_EQ(first.amax, other->amax);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, Fp8MlpGpu,
-                         ::testing::Values(Shape{98304, 512, 1536, 0.5}, Shape{65536, 768, 3072, 0},
-                                           Shape{1, 64, 192, 0.5}, Shape{300, 128, 256, 0.5},
-                                           Shape{1111, 80, 208, -0.5, true},
-                                           Shape{9000, 528, 1008, 0.25}),
-                         [](const auto& tested) {
-                           const auto& s = tested.param;
-                           return fmt::format("{}x{}x{}", s.rows, s.dim, s.hidden);
-                         });
-
-class Fp8QkvGpu : public OnFp8Gpu<> {};
-
-TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
-  const struct {
-    std::int64_t batch, tokens, dim, heads, kv_heads, head_dim, rope_dims;
-    bool with_values = false;  // of an embedding and of the first layer, and gains
-    bool paired = false;       // with interleaved pairs and key offset
-  } cases[] = {{2, 2048, 512, 8, 4, 64, 16},
-               {2, 1024, 768, 6, 6, 128, 128},
-               {3, 333, 208, 3, 1, 64, 32},
-               {3, 333, 208, 3, 1, 64, 32, true},
-               {3, 333, 208, 4, 2, 128, 48, false, true}};
-  for (const auto& c : cases) {
-    const auto width = (c.heads + 2 * c.kv_heads) * c.head_dim;
-    const RopeOptions options{.dims = c.rope_dims, .interleaved = c.paired};
-    const at::Device device = test::kGpu;
-    const auto table = c.paired ? make_paired_rope_table(c.tokens, options, at::kBFloat16, device)
-                                : make_rope_table(c.tokens, options, at::kBFloat16, device);
-    const auto run = [&](bool fp8) {
-      auto weight = test::fp8_weight(matrix(width, c.dim, 1, 1 / std::sqrt(double(c.dim))));
-      if (!fp8) weight.fp8 = {};
-      const auto x = matrix(c.batch * c.tokens, c.dim, 2)
-                         .view({c.batch, c.tokens, c.dim})
-                         .set_requires_grad(true);
-      QkvInputs in{
-          .heads = c.heads, .kv_heads = c.kv_heads, .channels = c.head_dim, .key_offset = c.paired};
-      const auto values = matrix(c.batch * c.tokens, c.kv_heads * c.head_dim, 4)
-                              .view({c.batch, c.tokens, c.kv_heads * c.head_dim})
-                              .set_requires_grad(true);
-      if (c.with_values) {
-        in.value_embedding = values;
-        in.q_gain = at::arange(1, c.heads + 1, weight.gradient.options());
-        in.value_residual = true;
-        in.first_v = values.detach().view({c.batch, c.tokens, c.kv_heads, c.head_dim}) * 3;
-        in.first_weight = at::full({}, 0.5, weight.gradient.options());
-      }
-      const auto out = qkv_proj_norm_rope(x, weight, in, table);
-      std::vector<at::Tensor> upstream;
-      for (const auto heads : {c.heads, c.kv_heads, c.kv_heads})
-        upstream.push_back(matrix(c.batch * c.tokens, heads * c.head_dim, 3)
-                               .view({c.batch, c.tokens, heads, c.head_dim}));
-      torch::autograd::backward({out.q, out.k, out.v}, upstream);
-      std::vector<at::Tensor> found{out.q.detach(), out.k.detach(), out.v.detach(), x.grad()};
-      if (c.with_values) found.push_back(values.grad());
-      found.push_back(weight.gradient);
-      return found;
-    };
-    const auto found = run(true), bf16 = run(false);
-    set_fused(false);
-    const auto separate = run(true);
-    set_fused(true);
-    // The unfused path computes the weight gradient as a bf16 GEMM.
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_LE(relative(found[i], separate[i]), i + 1 == found.size() ? 0.06 : 0.012)
-          << c.dim << " " << i;
-      EXPECT_LE(relative(found[i], bf16[i]), 0.08) << c.dim << " " << i;
-    }
-    EXPECT_LE(worst_row(found.back(), separate.back()), 0.1);
-    EXPECT_LE(worst_row(found.back().t(), separate.back().t()), 0.1);
-    EXPECT_GT(relative(found[0], bf16[0]), 0.005) << "not the path that was meant";
   }
 }
 
@@ -292,23 +133,24 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
           fmt::format("{} {} {} {} {}", width, mixed, skips, gated, static_cast<int>(form)));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
-        return matrix(1, width, seed)[0].to(at::kFloat);
+        return bf16_matrix(1, width, seed)[0].to(at::kFloat);
       };
       const bool scales = form == NormedForm::deferred_scale;
       const auto y_scaling = scaling(1.0 / 16, false), gradient_scaling = scaling(1.0 / 128);
-      const auto branch = matrix(rows, width, 2).set_requires_grad(true);
-      test::ResidualChain chain{.x = matrix(rows, width, 1).set_requires_grad(true),
+      const auto branch = bf16_matrix(rows, width, 2).set_requires_grad(true);
+      test::ResidualChain chain{.x = bf16_matrix(rows, width, 1).set_requires_grad(true),
                                 .branch = branch,
-                                .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
+                                .skip = skips ? bf16_matrix(rows, width, 4) : at::Tensor(),
                                 .skip_weight = skips && !gated ? vector(5) : at::Tensor(),
-                                .x0 = matrix(rows, width, 6),
+                                .x0 = bf16_matrix(rows, width, 6),
                                 .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
                                 .branch_gradient_scaling = gradient_scaling,
                                 .skip_blend = {}};
       if (gated) chain.skip_blend = at::stack({vector(5), vector(9)});
       NormOptions norm{.scale = 0.5, .form = form, .rounding = scales ? Fp8Scaling() : y_scaling};
       const auto gradient_of = [&](const ResidualNorm& out) {
-        torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};
+        torch::autograd::variable_list upstream{bf16_matrix(rows, width, 9),
+                                                bf16_matrix(rows, width, 10)};
         return torch::autograd::grad({out.x, out.y.tensor()}, {branch}, upstream)[0];
       };
       const auto out = residual_norm(chain.terms(), norm);
@@ -340,7 +182,7 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
            {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
         std::vector<at::Tensor> inputs;
         for (const std::uint64_t seed : {1, 2, 3, 4})
-          inputs.push_back(matrix(rows, width, seed).set_requires_grad(true));
+          inputs.push_back(bf16_matrix(rows, width, seed).set_requires_grad(true));
         const std::array gradient_scalings{of_first ? scaling(1.0 / 128) : Fp8Scaling(),
                                            of_second ? scaling(1.0 / 64) : Fp8Scaling()};
         const std::array y_scalings{
@@ -350,20 +192,20 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
         if (weighted) {
           terms.terms = {{inputs[0]}, {inputs[1]}, {inputs[2]}, {inputs[3]}};
           terms.terms[2].gradient_scaling = gradient_scalings[0];
-          terms.weights = matrix(lanes, 4, 5).to(at::kFloat);
+          terms.weights = bf16_matrix(lanes, 4, 5).to(at::kFloat);
         } else {
           terms.terms = {{inputs[0]}, {inputs[3]}};
         }
         terms.terms.back().gradient_scaling = gradient_scalings[1];
         if (lanes == 2) {
-          terms.x0 = matrix(rows, width, 6);
-          terms.mix = matrix(2, width, 7).to(at::kFloat);
+          terms.x0 = bf16_matrix(rows, width, 6);
+          terms.mix = bf16_matrix(2, width, 7).to(at::kFloat);
         }
         const auto gradients_of = [&](const NormedLanes& out) {
           torch::autograd::variable_list outputs{out.y[0].tensor()},
-              upstream{matrix(rows, width, 8)};
+              upstream{bf16_matrix(rows, width, 8)};
           if (lanes == 2)
-            outputs.push_back(out.y[1].tensor()), upstream.push_back(matrix(rows, width, 9));
+            outputs.push_back(out.y[1].tensor()), upstream.push_back(bf16_matrix(rows, width, 9));
           return torch::autograd::grad(outputs, {inputs[weighted ? 2 : 0], inputs[3]}, upstream);
         };
         const auto out = lanes_norm(terms, {NormOptions{.form = form, .rounding = y_scalings[0]},
@@ -391,14 +233,14 @@ TEST_F(Fp8CopiesGpu, OfAttentionsOutputFromItsLastOperation) {
     SCOPED_TRACE(fmt::format("{} {} {}", heads, kv_heads, head_dim));
     const std::int64_t tokens = 301, width = heads * head_dim;
     const auto of_heads = [&](std::int64_t count, std::uint64_t seed) {
-      return matrix(tokens, count * head_dim, seed).view({1, tokens, count, head_dim});
+      return bf16_matrix(tokens, count * head_dim, seed).view({1, tokens, count, head_dim});
     };
     const auto y = of_heads(heads, 1), v = of_heads(kv_heads, 2);
     const auto numbers = [&](std::uint64_t seed) {
-      return matrix(tokens, heads, seed).view({1, tokens, heads});
+      return bf16_matrix(tokens, heads, seed).view({1, tokens, heads});
     };
-    const HeadGateInputs gate{.x = matrix(tokens, width, 3).view({1, tokens, width}),
-                              .weight = matrix(heads, 12, 4).to(at::kFloat),
+    const HeadGateInputs gate{.x = bf16_matrix(tokens, width, 3).view({1, tokens, width}),
+                              .weight = bf16_matrix(heads, 12, 4).to(at::kFloat),
                               .passed = test::taken_gate_x()};
     const auto expect_copy = [](const auto& operation) {
       const auto rounding = scaling(1.0 / 64);
@@ -422,10 +264,10 @@ TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
     SCOPED_TRACE(fmt::format("{} {} {}", heads, kv_heads, dim));
     const std::int64_t batch = 3, tokens = 333, width = (heads + 2 * kv_heads) * dim;
     const auto heads_of = [&](std::int64_t count, std::uint64_t seed) {
-      return matrix(batch * tokens, count * dim, seed).view({batch, tokens, count, dim});
+      return bf16_matrix(batch * tokens, count * dim, seed).view({batch, tokens, count, dim});
     };
     const auto qkv =
-        matrix(batch * tokens, width, 1).view({batch, tokens, width}).set_requires_grad(true);
+        bf16_matrix(batch * tokens, width, 1).view({batch, tokens, width}).set_requires_grad(true);
     const auto inverse_rms =
         at::rand({batch, tokens, heads + kv_heads}, qkv.options().dtype(at::kFloat));
     QkvInputs in{.heads = heads, .kv_heads = kv_heads, .value_residual = residual};
