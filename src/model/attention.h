@@ -52,7 +52,7 @@ class Attention {
                            const at::Tensor& adapted, const PassedGradientsPtr& passed,
                            const PassInputs& pass) const;
   // Attention's output [B, T or scored, heads, hd]; token_weights: at the same positions; rounding:
-  // of the output projection's input.
+  // how the output projection quantizes it.
   at::Tensor attend(const LayerCall& call, const Qkv& heads, const HeadGateInputs& gate,
                     const PassInputs& pass, const PassedGradientsPtr& passed,
                     const TokenHeadWeights& token_weights, const Fp8Scaling& rounding) const;
