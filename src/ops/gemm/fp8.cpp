@@ -34,6 +34,11 @@ at::Tensor empty_fp8_like(const at::Tensor& x, const Fp8Scaling& scaling) {
   return rounded;
 }
 
+cuda::Fp8Copy cached_fp8_copy(const at::Tensor& x, const Fp8Scaling& scaling) {
+  if (!scaling.cached) return {};
+  return fp8_copy(empty_fp8_like(x, scaling), scaling);
+}
+
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling) {
   if (!scaling.cached) return {};
   const auto cached = std::exchange(*scaling.cached, {});

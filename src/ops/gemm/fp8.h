@@ -49,6 +49,8 @@ at::Tensor to_fp8(const at::Tensor& x, const Fp8Scaling& scaling);
 // kernels' argument (null if `rounded` is undefined).
 at::Tensor empty_fp8_like(const at::Tensor& x, const Fp8Scaling& scaling);
 cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
+// Does both for a copy that only the cache holds; null without a cache.
+cuda::Fp8Copy cached_fp8_copy(const at::Tensor& x, const Fp8Scaling& scaling);
 // Computes scale_a · scale_b · a·bᵀ [..., N] in bf16 from a [..., K] and b [N, K] in FP8. `fast`:
 // the tensor cores accumulate with 14 bits (fast accumulation), else in fp32.
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,

@@ -76,8 +76,7 @@ struct Gradients {
     arguments.dterms[t] = mutable_data(tensors[t]);
     if (!term.gradient_scaling.defined()) return;
     arguments.copied = static_cast<int>(t);
-    arguments.copy =
-        fp8_copy(empty_fp8_like(tensors[t], term.gradient_scaling), term.gradient_scaling);
+    arguments.copy = cached_fp8_copy(tensors[t], term.gradient_scaling);
   }
   // Directs the gradient of its weight to a tensor, to a shared column or to sums over all rows.
   void add_weight(std::size_t t, const Term& term, const at::Tensor& weight) {

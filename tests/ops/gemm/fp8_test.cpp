@@ -48,6 +48,17 @@ TEST(Fp8, WhatIsCachedIsTakenOnceAndForItsTensorAlone) {
   EXPECT_EQ(first_of(to_fp8(x, scaling)), 1);
 }
 
+TEST(Fp8, AKernelWritesNoCopyThatNothingHolds) {
+  auto scaling = scaling_of(1);
+  const auto x = at::ones({16}, at::kBFloat16);
+  EXPECT_EQ(cached_fp8_copy(x, scaling).values, nullptr);
+  scaling.cached = std::make_shared<Fp8Scaling::Cached>();
+  const auto copy = cached_fp8_copy(x, scaling);
+  ASSERT_TRUE(scaling.cached->rounded.defined());
+  EXPECT_EQ(copy.values, scaling.cached->rounded.data_ptr());
+  EXPECT_EQ(copy.amax, scaling.amax.data_ptr());
+}
+
 TEST(Fp8, EveryMatrixOfABankHasItsOwnScale) {
   auto bank = test::normal({3, 16, 32}, 1, at::kBFloat16);
   bank[1].mul_(1000);

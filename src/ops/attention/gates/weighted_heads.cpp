@@ -28,10 +28,9 @@ struct FusedWeightedHeads : torch::autograd::Function<FusedWeightedHeads> {
     context->save_for_backward({y, values, exclusive, gate});
     context->saved_data["passed"] = in_capsule(passed);
     auto out = at::empty(y.sizes(), y.options());
-    cuda::weighted_heads_forward(
-        exclusive_shape(y, values), pointers(y, values, exclusive, gate),
-        {mutable_data(out), fp8_copy(empty_fp8_like(out, rounding), rounding)}, dtype_of(y),
-        current_stream(y));
+    cuda::weighted_heads_forward(exclusive_shape(y, values), pointers(y, values, exclusive, gate),
+                                 {mutable_data(out), cached_fp8_copy(out, rounding)}, dtype_of(y),
+                                 current_stream(y));
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {

@@ -9,7 +9,7 @@ namespace tg {
 // (y·v̂)v̂ with v̂ = v / max(‖v‖, 1e-12); v undefined: y itself. y [B, T, heads, hd], v [B, T, KV,
 // hd] → [B, T, heads, hd]. With a gate, applies gated_heads() to the result, in the kernels if
 // head_gate_kernels_support() it. With `rounding` the kernels quantize the result for its FP8 GEMM
-// (empty_fp8_like()), if they compute the last of both.
+// (cached_fp8_copy()), if they compute the last of both.
 at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
                                const HeadGateInputs& gate = {}, const Fp8Scaling& rounding = {});
 

@@ -56,8 +56,7 @@ at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const Hea
   cuda::exclusive_attention_forward(
       exclusive_shape(y, v),
       {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
-      {mutable_data(out), fp8_copy(empty_fp8_like(out, rounding), rounding)}, dtype_of(y),
-      current_stream(y));
+      {mutable_data(out), cached_fp8_copy(out, rounding)}, dtype_of(y), current_stream(y));
   return out;
 }
 
