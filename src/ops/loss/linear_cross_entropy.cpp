@@ -51,7 +51,6 @@ struct FusedHead {
   Softcap softcap;
   std::int64_t vocab;
   cuda::RowGradient c;
-  at::Tensor dw;  // [V, D] fp32, accumulated by run_chunk() and add_target_terms()
 
   cuda::LinearCrossEntropy make_problem(const Tokens& tokens) const {
     return {.rows = static_cast<int>(tokens.count()),
@@ -113,7 +112,7 @@ struct FusedHead {
     return out;
   }
 
-  // Computes a chunk's losses, dx and dw, except the targets' terms of dw.
+  // Computes a chunk's losses and dx and accumulates its dW, except the targets' terms.
   void run_chunk(const Tokens& tokens) const {
     const auto& x = tokens.x;
     const auto& fp8 = weight.fp8;
@@ -129,11 +128,11 @@ struct FusedHead {
     cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
     const auto& gradient_scale = fp8.output_gradient.scale;
     if (fp8.defined())
-      accumulate_fp8_gemm(dw, transposed, gradient_scale,
+      accumulate_fp8_gemm(weight.gradient, transposed, gradient_scale,
                           fp8_transposed(to_fp8(x_scaled, fp8.scaled_input)),
                           fp8.scaled_input.scale);
     else
-      accumulate_gemm(dw, g.t(), x_scaled);
+      accumulate_gemm(weight.gradient, g.t(), x_scaled);
 
     const auto unnormalised_dx = fp8.defined()
                                      ? fp8_matmul(g, gradient_scale, fp8.transposed, fp8.scale,
@@ -150,7 +149,7 @@ struct FusedHead {
       cuda::scale_target_inputs(make_problem(tokens), c, static_cast<int>(k), mutable_data(rows),
                                 current_stream(tokens.x));
       // An invalid target has a factor of 0, so clamping it is harmless.
-      accumulate_embedding_gradient(dw, rows, ids.select(1, k).clamp(0, vocab - 1));
+      accumulate_embedding_gradient(weight.gradient, rows, ids.select(1, k).clamp(0, vocab - 1));
     }
   }
 };
@@ -174,30 +173,20 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
         .softcap = options.softcap,
         .vocab = options.vocab == 0 ? width : options.vocab,
         .c = {.host = static_cast<float>(options.scale / static_cast<double>(count)),
-              .grad_scale = const_fp32_data(options.grad_scale)},
-        .dw = at::zeros(weight.value.sizes(), fp32)};
+              .grad_scale = const_fp32_data(options.grad_scale)}};
     const auto chunk = fused_head_rows(count, width, options.chunk_bytes);
     for (std::int64_t first = 0; first < count; first += chunk)
       head.run_chunk(tokens.chunk(first, chunk));
     head.add_target_terms(tokens);
 
-    auto& data = context->saved_data;
-    data["dx"] = tokens.dx;
-    data["dw"] = head.dw;
-    data["weight_gradient"] = weight.gradient;
+    context->saved_data["dx"] = tokens.dx;
     if (options.mean_nll.defined()) options.mean_nll.copy_(tokens.nll.mean().mul_(options.scale));
     return tokens.loss.mean().mul_(options.scale);
   }
 
-  static variable_list backward(AutogradContext* context, variable_list upstream) {
-    auto& data = context->saved_data;
-    const auto dx = data["dx"].toTensor(), dw = data["dw"].toTensor();
-    auto weight_gradient = data["weight_gradient"].toTensor();
-    data.clear();
-    weight_gradient.addcmul_(dw, upstream[0]);
-    // In place, since backward runs only once.
-    cuda::scale_in_place(mutable_data(dx), dx.numel(), const_fp32_data(upstream[0]), dtype_of(dx),
-                         current_stream(dx));
+  static variable_list backward(AutogradContext* context, const variable_list& /*upstream*/) {
+    const auto dx = context->saved_data["dx"].toTensor();
+    context->saved_data.clear();
     const at::Tensor none;
     return {dx, none, none, none, none};
   }

@@ -15,13 +15,15 @@ inline constexpr std::int64_t kMinFusedColumns = 8192;
 
 // Computes softcap_cross_entropy(x·Wᵀ, targets): x [N, D], not in the form `quantized`, weight [at
 // least vocab, D] → [] fp32. The weight's gradient is as in linear(). Without gradients and
-// weighted targets the mean of linear_nll().
+// weighted targets the mean of linear_nll(). backward() must start from the result or from a sum of
+// which it is a term: factors of the gradient belong in `scale` or `grad_scale`, since the fused
+// head takes its upstream gradient for 1.
 //
 // Fused head, by kernels in bf16 with at least kMinFusedColumns columns, a cap up to
 // cuda::kMaxSoftcap and `weight.gradient`: only one chunk of tokens has its logits or their
 // gradient [N, V] materialized at a time. The forward pass also computes the gradients, chunk by
-// chunk, with dW in fp32, and keeps dx and dW for backward, which multiplies them by the upstream
-// gradient. Forward without backward therefore costs three GEMMs rather than one.
+// chunk: it accumulates dW in `weight.gradient` and keeps dx for backward. Forward without backward
+// therefore costs three GEMMs rather than one, and leaves the weight's gradient.
 // Softcapped logits s are bounded, so that the softmax needs no row maximum: the first GEMM's
 // epilogue on Hopper, elsewhere a kernel that overwrites the chunk's logits, stores the
 // unnormalised gradient G = e^(s−cap)·ds/dz and the row sums S of e^(s−cap).

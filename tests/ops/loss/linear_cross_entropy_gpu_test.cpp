@@ -57,17 +57,17 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto c = GetParam();
     return {.softcap = c.cap, .scale = kScale, .vocab = c.vocab, .chunk_bytes = c.chunk_bytes};
   }
-  Results run(const Weight& w, double upstream, const CrossEntropyOptions& with) const {
+  Results run(const Weight& w, const CrossEntropyOptions& with) const {
     const auto in = x.detach().set_requires_grad(true);
     const auto loss = linear_cross_entropy(in, w, targets, with);
-    loss.backward(at::full({}, upstream, loss.options()));
+    loss.backward();
     return {loss.detach(), in.grad(), w.gradient - kBefore};
   }
-  Results run(const Weight& w, double upstream = 1) const { return run(w, upstream, options()); }
+  Results run(const Weight& w) const { return run(w, options()); }
   Weight head() const {
     return {weight, at::full(weight.sizes(), kBefore, weight.options().dtype(at::kFloat))};
   }
-  Results run(double upstream = 1) const { return run(head(), upstream); }
+  Results run() const { return run(head()); }
   // Uses the scales that a previous step leaves; the head itself has the scale of another
   // network.
   Weight fp8_head() const {
@@ -91,6 +91,9 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     weight = at::where(is_largest, rounded, rounded * (1 + 0.02 * along_x)).to(at::kBFloat16);
   }
 
+  static at::Tensor scale_of(double value) {
+    return at::full({}, value, at::device(test::kGpu).dtype(at::kFloat));
+  }
   // Softcapped logits [rows, vocab] in fp64.
   static at::Tensor logits_of(const at::Tensor& of_x, const at::Tensor& of_weight) {
     const auto c = GetParam();
@@ -154,28 +157,20 @@ TEST_P(LinearCrossEntropyGpu, RowsThatKnowTheirTargetKeepTheirSmallGradients) {
   EXPECT_LE(off.max().item<double>(), use_hopper_kernels(weight) ? 0.02 : 0.04);
 }
 
-TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradient) {
-  const auto first = run(), second = run(), quarter = run(0.25);
+TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgain) {
+  const auto first = run(), second = run();
   EXPECT_TRUE(at::equal(first.loss, second.loss));
   EXPECT_TRUE(at::equal(first.dx, second.dx));
   EXPECT_TRUE(at::equal(first.dw, second.dw));
-  EXPECT_TRUE(at::equal(first.dx * 0.25, quarter.dx));
-}
-
-TEST_P(LinearCrossEntropyGpu, TheUpstreamGradientMultipliesBothGradients) {
-  // Not a power of two.
-  const auto found = run(-24), right = exact();
-  EXPECT_LE(worst_row(found.dx, right.dx * -24), 1.0 / 256);
-  EXPECT_LE(worst_row(found.dw, right.dw * -24), 1.0 / 256);
 }
 
 TEST_P(LinearCrossEntropyGpu, TheGradientScaleMultipliesBothGradientsAndNotTheLoss) {
   auto scaled = options();
-  scaled.grad_scale = at::full({}, 16, at::device(test::kGpu).dtype(at::kFloat));
-  const auto found = run(head(), 1, scaled), right = exact();
+  scaled.grad_scale = scale_of(-24);  // not a power of two
+  const auto found = run(head(), scaled), right = exact();
   EXPECT_TRUE(at::equal(found.loss, run().loss));
-  EXPECT_LE(worst_row(found.dx, right.dx * 16), 1.0 / 256);
-  EXPECT_LE(worst_row(found.dw, right.dw * 16), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dx, right.dx * -24), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dw, right.dw * -24), 1.0 / 256);
 }
 
 // Rows whose size is a multiple of 16 bytes.
@@ -268,14 +263,14 @@ class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
 };
 
 TEST_P(LinearCrossEntropyChunksGpu, TheirNumberChangesNothingButTheOrderOfSums) {
-  expect_same(run(), run(head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+  expect_same(run(), run(head(), {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
 }
 
 TEST_P(LinearCrossEntropyChunksGpu, InFp8Neither) {
   if (!test::has_fp8_gemms()) GTEST_SKIP() << "no FP8 tensor cores";
   expect_same(run(fp8_head()),
-              run(fp8_head(), 1, {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+              run(fp8_head(), {.softcap = 30, .scale = kScale, .vocab = GetParam().vocab}),
               1.0 / 256);
 }
 
@@ -305,8 +300,9 @@ class LinearCrossEntropyWeightedGpu : public LinearCrossEntropyGpu {
     auto with = options();
     with.softcap = {11.5, 5, 15};
     with.mean_nll = mean_nll;
+    with.grad_scale = scale_of(-3);
     const auto loss = linear_cross_entropy(in, w, all, with);
-    (loss * -3).backward();
+    loss.backward();
     return {loss.detach(), in.grad(), w.gradient - kBefore};
   }
   Results exact_all() const {
