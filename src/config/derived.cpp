@@ -133,6 +133,15 @@ double planned_tokens(const Settings& settings, int world_size) {
   return tokens;
 }
 
+std::int64_t joined_micro_batches(const Settings& settings, int world_size, std::int64_t tokens) {
+  const auto of_rank = micro_steps(settings, world_size);
+  if (measures_memory(settings) || of_rank * world_size != micro_batches(settings, world_size))
+    return 1;
+  auto joined = std::clamp<std::int64_t>(settings.run.pass_tokens / tokens, 1, of_rank);
+  while (of_rank % joined != 0) --joined;
+  return joined;
+}
+
 bool measures_memory(const Settings& settings) {
   return settings.run.grad_accum_steps.automatic;
 }

@@ -63,6 +63,10 @@ bool weighs_targets(const ObjectiveConfig& objective);
 // loss of the step after `progress`; empty if weighs_targets() is false.
 std::vector<double> step_target_weights(const Settings& settings, const RunProgress& progress);
 
+// Returns the micro-batches of `tokens` each that a pass takes at once: the largest divisor of a
+// rank's number of them that PASS_TOKENS allows; 1 if ranks have different numbers, or where memory
+// is measured.
+std::int64_t joined_micro_batches(const Settings& settings, int world_size, std::int64_t tokens);
 // Returns whether GRAD_ACCUM_STEPS=auto: training and evaluations compute as many sequences at once
 // as fit in the GPU's memory, which is measured.
 bool measures_memory(const Settings& settings);

@@ -27,6 +27,7 @@ struct RunConfig {
   std::int64_t warmup_steps = 20;
   CountSchedule train_batch_tokens = 786432;
   CountOrAuto grad_accum_steps;
+  std::int64_t pass_tokens = 0;
   CountSchedule train_seq_len = 2048;
   std::int64_t eval_seq_len = 2048;
   std::int64_t eval_stride = 64;
@@ -88,6 +89,9 @@ struct RunConfig {
     line("grad_accum_steps", s.grad_accum_steps, within(0, most_parts), role::free.common(),
          "micro-batches per rank and step; 0: 8 / world size, rounded up; auto: as many, each "
          "split into the fewest parts that fit in the GPU's memory");
+    line("pass_tokens", s.pass_tokens, within(0, most_tokens), role::free,
+         "tokens that a forward and backward pass takes of a rank's micro-batches, several at once "
+         "if they fit; 0: a pass for each");
     line("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), role::fixed.common(),
          "tokens of a training sequence; changes as TRAIN_BATCH_TOKENS does");
     line("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row), role::free,

@@ -1,6 +1,7 @@
 #include "model/micro_step.h"
 
 #include <cassert>
+#include <utility>
 
 namespace tg {
 
@@ -8,8 +9,10 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
     : passes_("the step",
               {[this, &model, mode] {
                  auto part_mode = mode;
-                 part_mode.scale /= static_cast<double>(parts_);
-                 const auto tokens = static_cast<double>(batch_.inputs.numel() * parts_);
+                 const auto parts = static_cast<double>(size_.parts),
+                            joined = static_cast<double>(size_.joined);
+                 part_mode.scale = part_mode.scale / parts * joined;
+                 const auto tokens = static_cast<double>(batch_.inputs.numel()) * parts / joined;
                  const double unit = model.plan().head.sums_over_tokens ? tokens : 1;
                  part_mode.scale *= unit;
                  part_mode.mean_nll = loss_;
@@ -29,15 +32,59 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
   if (mode.further) loss_ = at::empty({}, at::TensorOptions(device).dtype(at::kFloat));
 }
 
-void MicroStep::set_parts(std::int64_t parts) {
+void MicroStep::set_size(const PassSize& size) {
+  assert(size.parts == 1 || size.joined == 1);
   invalidate();
   batch_ = {};
-  parts_ = parts;
+  size_ = size;
+  taken_ = 0;
+}
+
+bool MicroStep::join(const DeviceBatch& batch) {
+  if (size_.joined == 1) return true;
+  require_longest_segment(batch);
+  const auto rows = batch.inputs.size(0);
+  const auto copy = [&](at::Tensor& to, const at::Tensor& from) {
+    if (!to.defined()) to = at::empty({size_.joined * rows, from.size(1)}, from.options());
+    to.narrow(0, taken_ * rows, rows).copy_(from);
+  };
+  copy(batch_.inputs, batch.inputs);
+  copy(batch_.targets, batch.targets);
+  if (batch.segments.defined()) join_segments(batch);
+  taken_ = (taken_ + 1) % size_.joined;
+  return taken_ == 0;
+}
+
+// Each micro-batch has room for as many segments as its feeder's tensor; the empty ones behind its
+// own stay between those of two micro-batches.
+void MicroStep::join_segments(const DeviceBatch& batch) {
+  const auto capacity = batch.segments.numel() - 1, tokens = batch.inputs.numel();
+  auto& all = batch_.segments;
+  const auto size = size_.joined * capacity + 1;
+  if (!all.defined() || all.numel() != size) {
+    invalidate();
+    const auto before =
+        std::exchange(all, at::full({size}, size_.joined * tokens, batch.segments.options()));
+    // The feeder's tensor has grown since the pass's first micro-batch was taken.
+    for (std::int64_t i = 0; i < taken_; ++i) {
+      const auto fewer = (before.numel() - 1) / size_.joined;
+      const auto to = all.narrow(0, i * capacity, capacity);
+      to.fill_((i + 1) * tokens);
+      to.narrow(0, 0, fewer).copy_(before.narrow(0, i * fewer, fewer));
+    }
+  }
+  all.narrow(0, taken_ * capacity, capacity)
+      .copy_(batch.segments.narrow(0, 0, capacity) + taken_ * tokens);
+}
+
+void MicroStep::require_longest_segment(const DeviceBatch& batch) {
+  if (batch_.segments.defined() && batch_.longest_segment != batch.longest_segment) invalidate();
+  batch_.longest_segment = batch.longest_segment;
 }
 
 void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
-  const auto rows = whole.inputs.size(0) / parts_;
-  assert(rows * parts_ == whole.inputs.size(0));
+  const auto rows = whole.inputs.size(0) / size_.parts;
+  assert(rows * size_.parts == whole.inputs.size(0));
   const auto copy = [&](at::Tensor& to, const at::Tensor& from) {
     const auto rows_of_part = from.narrow(0, part * rows, rows);
     if (!to.defined()) to = at::empty(rows_of_part.sizes(), rows_of_part.options());
@@ -53,13 +100,13 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
   // Segments of other chunks become empty.
   const auto count = batch_.inputs.numel(), begin = part * count;
   batch_.segments.copy_(whole.segments.clamp(begin, begin + count) - begin);
-  batch_.longest_segment = whole.longest_segment;
 }
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
-  // Attention's launches hold the longest segment.
-  if (batch_.segments.defined() && batch_.longest_segment != batch.longest_segment) invalidate();
-  if (parts_ == 1) {
+  require_longest_segment(batch);
+  if (size_.joined > 1) {
+    assert(taken_ == 0);
+  } else if (size_.parts == 1) {
     // A larger segment buffer has another address.
     const bool moved = batch_.segments.defined() && !batch_.segments.is_same(batch.segments);
     if (moved) invalidate();

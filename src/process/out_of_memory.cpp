@@ -12,12 +12,16 @@ namespace {
 std::string remedies(const Settings& settings) {
   const bool one_row = mode::batches_are_rows(settings);  // cannot be split into micro-batches
   const bool measured = measures_memory(settings) && !one_row;
-  const bool divides = !measured && !one_row;
-  std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (splits micro-batches to fit)" : "";
-  if (settings.runtime.activation_recompute != ActivationRecompute::block) {
-    text += fmt::format("{}ACTIVATION_RECOMPUTE=block (recomputes activations)",
-                        divides ? " or " : "set ");
-  }
+  std::string text;
+  const auto add = [&](std::string_view remedy) {
+    text += fmt::format("{}{}", text.empty() ? "set " : " or ", remedy);
+  };
+  if (joined_micro_batches(settings, /*world_size=*/1,
+                           micro_batch_tokens(settings, /*world_size=*/1)) > 1)
+    add("PASS_TOKENS=0 (a pass for each micro-batch)");
+  if (!measured && !one_row) add("GRAD_ACCUM_STEPS=auto (splits micro-batches to fit)");
+  if (settings.runtime.activation_recompute != ActivationRecompute::block)
+    add("ACTIVATION_RECOMPUTE=block (recomputes activations)");
   if (!text.empty()) text += ", which leaves the losses unchanged; or ";
   return text +
          (measured ? "lower TRAIN_SEQ_LEN"

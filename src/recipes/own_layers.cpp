@@ -52,6 +52,7 @@ void set_common_defaults(Settings& s, double second, double third, double extens
 
   auto& run = s.run;
   run.warmup_steps = 0;
+  run.pass_tokens = 98304;
   run.max_wallclock_seconds = 0;
   run.val_tokens = 10485760;
   run.val_batch_size = 2097152;

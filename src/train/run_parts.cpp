@@ -172,7 +172,11 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
              machine.device, &spans),
       step(weights.model, optimizer, feeder, phases, communicator,
            micro_batches(settings, communicator.world_size()), machine.device,
-           settings.runtime.graphs, further_targets(settings, machine.device)) {}
+           settings.runtime.graphs, further_targets(settings, machine.device)) {
+  const auto world_size = communicator.world_size();
+  for (const auto& shape : batch_shapes(settings, world_size))
+    step.set_pass_size(shape, {.joined = joined_micro_batches(settings, world_size, shape.tokens)});
+}
 
 std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding) {
   const auto shape = model_shape(model);

@@ -83,24 +83,25 @@ at::Tensor TrainStep::run(const StepSchedule& plan) {
   return metrics;
 }
 
-void TrainStep::run_passes(const DeviceBatch& batch) {
+bool TrainStep::run_passes(const DeviceBatch& batch) {
   take_shape({.tokens = batch.inputs.numel(), .seq_len = batch.inputs.size(1)});
-  for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
+  if (!micro_step_.join(batch)) return false;
+  for (std::int64_t part = 0; part < micro_step_.size().parts; ++part) {
     forward(batch, part);
     backward();
   }
+  return true;
 }
 
-void TrainStep::set_parts(const BatchShape& shape, std::int64_t parts) {
-  parts_[{.tokens = shape.tokens, .seq_len = shape.seq_len}] = parts;
+void TrainStep::set_pass_size(const BatchShape& shape, const PassSize& size) {
+  pass_sizes_[{.tokens = shape.tokens, .seq_len = shape.seq_len}] = size;
   shape_ = {};
 }
 
 void TrainStep::take_shape(const BatchShape& shape) {
   if (shape == shape_) return;
   shape_ = shape;
-  const auto parts = parts_.find(shape);
-  micro_step_.set_parts(parts == parts_.end() ? 1 : parts->second);
+  micro_step_.set_size(pass_sizes_[shape]);
 }
 
 void TrainStep::release_graphs() {
@@ -109,7 +110,7 @@ void TrainStep::release_graphs() {
 }
 
 void TrainStep::rehearse_passes(const DeviceBatch& part) {
-  micro_step_.set_parts(1);
+  micro_step_.set_size({});
   try {
     micro_step_.forward(part);
     micro_step_.backward();
@@ -119,14 +120,17 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
   }
   model_.fp8_scales().drop_amax();  // also of trial passes that failed
   model_.collect_gradients();
-  micro_step_.set_parts(1);
+  micro_step_.set_size({});
   shape_ = {};
 }
 
 void TrainStep::rehearse_stage(const StepSchedule& plan) {
   set(plan);
   model_.cast_weights();
-  if (const auto batch = next_batch(); batch.inputs.defined()) run_passes(batch);
+  for (bool ran = false; !ran;) {
+    const auto batch = next_batch();
+    ran = !batch.inputs.defined() || run_passes(batch);
+  }
   model_.fp8_scales().drop_amax();
   model_.collect_gradients();
   optimizer_.zero_gradients();

@@ -60,8 +60,9 @@ class TrainStep {
   // Captures of the passes and of the update, see CapturedGraph.
   std::int64_t captures() const { return micro_step_.captures() + once_a_step_.captures(); }
 
-  // Splits micro-batches of this shape into `parts` chunks of rows, see MicroStep.
-  void set_parts(const BatchShape& shape, std::int64_t parts);
+  // Sets what a pass takes of micro-batches of this shape. `joined` must divide the micro-batches
+  // of each rank.
+  void set_pass_size(const BatchShape& shape, const PassSize& size);
   // Frees the captured graphs; the next steps capture them again.
   void release_graphs();
 
@@ -88,7 +89,9 @@ class TrainStep {
   }
   DeviceBatch next_batch();
   void take_shape(const BatchShape& shape);
-  void run_passes(const DeviceBatch& batch);
+  // Runs the passes of a micro-batch, or of those that were joined with it; returns false if their
+  // pass awaits more.
+  bool run_passes(const DeviceBatch& batch);
   void forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
   void reduce(double clock_ms);
@@ -106,9 +109,8 @@ class TrainStep {
   std::int64_t micro_batches_;
   std::optional<FurtherTargets> further_;
   MicroStep micro_step_;
-  BatchShape shape_;  // shape that micro_step_ is set up for
-  // Without their segments; 1 for shapes that are not listed.
-  std::map<BatchShape, std::int64_t> parts_;
+  BatchShape shape_;                           // shape that micro_step_ is set up for
+  std::map<BatchShape, PassSize> pass_sizes_;  // by shape without its segments
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;

@@ -171,7 +171,7 @@ void choose_parts(Run& run) {
       const PeerWatch::Scope launching(watch_of_launches(run.communicator, device));
       fit = measured_rows(run, shape);
     }
-    run.parts.step.set_parts(shape, rows / fit.rows);
+    run.parts.step.set_pass_size(shape, {.parts = rows / fit.rows});
     run.report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
   }
 }

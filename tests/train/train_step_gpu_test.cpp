@@ -41,7 +41,7 @@ TEST_F(TrainStepGpu, PartsOfAMicroBatchGiveTheSameStepsLaunchedAndReplayed) {
       SCOPED_TRACE(fmt::format("{} parts, graphs {}", parts, graphs));
       Communicator alone;
       test::TrainingRank once(settings, alone, at::kCUDA), cut(settings, alone, at::kCUDA);
-      cut.set_parts(parts);
+      cut.set_pass_size({.parts = parts});
       for (int step = 0; step < 4; ++step) {
         if (step == 2) cut.train_step().release_graphs();
         const auto expected = once.step(), found = cut.step();

@@ -95,7 +95,7 @@ TEST(TrainStep, PartsOfAMicroBatchGiveTheSameStepsOnAnyNumberOfRanksAndReadTheSa
         for (const std::int64_t parts : {2, 3}) {
           SCOPED_TRACE(fmt::format("{} parts on {} ranks", parts, world));
           test::TrainingRank once(settings, communicator), cut(settings, communicator);
-          cut.set_parts(parts);
+          cut.set_pass_size({.parts = parts});
           for (int step = 0; step < 2; ++step) {
             const auto expected = once.step(), found = cut.step();
             // fp32, in another order of summation.
@@ -117,12 +117,40 @@ TEST(TrainStep, PartsOfAMicroBatchHaveTheSegmentsOfTheirOwnRows) {
   test::TrainingRank across(settings, alone);
   settings.data.document_attention = DocumentAttentionChoice::on;
   test::TrainingRank once(settings, alone), cut(settings, alone);
-  cut.set_parts(3);
+  cut.set_pass_size({.parts = 3});
   for (int step = 0; step < 2; ++step) {
     const auto expected = once.step(), found = cut.step();
     EXPECT_GT(std::abs(across.step().loss - expected.loss), 1e-3);
     EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
     EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+  }
+}
+
+TEST(TrainStep, JoinedMicroBatchesGiveTheStepsOfSeparateOnes) {
+  for (const auto& model : {test::tiny_record(), test::tiny_speedrun()}) {
+    auto settings = test::tiny_settings(model);
+    settings.data.bos_id = {.count = 0};
+    for (const bool segments : {false, true}) {
+      settings.data.document_attention =
+          segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;
+      for (const int world : {1, 2}) {
+        test::as_ranks(world, [&](Communicator& communicator) {
+          for (const std::int64_t joined : {2, 4}) {
+            SCOPED_TRACE(
+                fmt::format("{} joined on {} ranks, segments {}", joined, world, segments));
+            test::TrainingRank once(settings, communicator), pass(settings, communicator);
+            pass.set_pass_size({.joined = joined});
+            for (int step = 0; step < 2; ++step) {
+              const auto expected = once.step(), found = pass.step();
+              // fp32, in another order of summation.
+              EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
+              EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+            }
+            EXPECT_EQ(pass.feeder().state(), once.feeder().state());
+          }
+        });
+      }
+    }
   }
 }
 

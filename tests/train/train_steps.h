@@ -39,8 +39,8 @@ class TrainingRank {
               micro_batches(settings, communicator.world_size()), device, settings.runtime.graphs) {
   }
 
-  void set_parts(std::int64_t parts) {
-    step_.set_parts(batch_shape(settings_, /*world_size=*/1, {}), parts);
+  void set_pass_size(const PassSize& size) {
+    step_.set_pass_size(batch_shape(settings_, /*world_size=*/1, {}), size);
   }
   TrainStep& train_step() { return step_; }
   Gpt& model() { return model_; }

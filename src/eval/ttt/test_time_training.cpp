@@ -40,7 +40,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
   batch_.longest_segment = length;
   const auto rows = batch_.inputs.size(0);  // 0: this rank has no rows of any chunk
   rows_at_once_ = options.mode.measure_memory && rows > 0 ? fitting_rows() : rows;
-  micro_step_.set_parts(rows > 0 ? rows / rows_at_once_ : 1);
+  micro_step_.set_size({.parts = rows > 0 ? rows / rows_at_once_ : 1});
 }
 
 // The most sequences of a batch whose passes fit in memory.
@@ -116,7 +116,7 @@ void TestTimeTraining::add_gradients(std::int64_t begin, std::int64_t rows) {
     batch_.inputs.copy_(inputs);
     batch_.targets.copy_(targets);
     hold_segments(tokens_.segments(begin, rows, length, length), batch_);
-    for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
+    for (std::int64_t part = 0; part < micro_step_.size().parts; ++part) {
       micro_step_.forward(batch_, part);
       micro_step_.backward();
     }
