@@ -56,6 +56,7 @@ void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
               });
   };
   of_documents("causal_attention of documents", b, t);
+  of_documents("causal_attention of documents in four rows", 4, b * t / 4);
   of_documents("causal_attention of documents in one row", 1, b * t);
 }
 

@@ -14,6 +14,7 @@ Training, in bf16 with synthetic tokens:
   recurrence  the last record before depth recurrence and in it: bf16, ACTIVATION_RECOMPUTE=light, FP8=1, torch.compile
   generic     torch.compile, and train_gpt with and without Hopper's kernels (HOPPER=0)
   stages      records 43, 89 and 91 in each of their stages: bf16, parts in FP8, torch.compile
+  passes      records 43 and 89 in each of their stages with one or several micro-batches a pass (PASS_TOKENS), FP8=1
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
   ranks       1, 2, 4, ... GPUs of this host, and one independent run on every GPU at once, which finds the slowest
@@ -117,6 +118,10 @@ def windows(small, large):
     return {"SHORT_WINDOW": small, "LONG_WINDOW": large}
 
 
+def pass_sizes(*tokens):
+    return [Variant(f"PASS_TOKENS={size}", {"PASS_TOKENS": size} | FP8[-1].settings) for size in tokens]
+
+
 # Without changes in the course of the run. Head and embeddings are one table in the first two stages, and two tables after
 # the first update in the last one.
 STAGES_89 = [
@@ -135,6 +140,9 @@ STAGES = [
     *stage_variants(("speedrun_43",), [windows(1, 3), windows(3, 7), windows(5, 11)], (FP8[0], *FP8[-3:], PEER), TINY_43),
     *stage_variants(("speedrun_89",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89),
     *stage_variants(("speedrun_91",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89 | {"QK_HEAD_DIM": 12})]
+PASSES = [
+    *stage_variants(("speedrun_43",), [windows(3, 7)], pass_sizes(0, 65536, 131072, 262144), TINY_43),
+    *stage_variants(("speedrun_89",), STAGES_89, pass_sizes(0, 65536, 98304, 131072, 196608), TINY_89)]
 ORDERS = [Variant("stream", {"DOCUMENT_ATTENTION": 0}), Variant("stream, segments", {"DOCUMENT_ATTENTION": 1}),
           Variant("documents", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 0}),
           Variant("documents, segments", {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 1})]
@@ -169,6 +177,8 @@ BENCHES = {
     "generic": Bench(("record", "speedrun_124m", "record_1061"), GENERIC, rounds=1, settings={"ENABLE_LOOPING_AT": 2}),
     "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
                     columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
+    "passes": Bench(("speedrun_43", "speedrun_89"), PASSES, rounds=1, columns=(*FIRST, "tokens/s", *LAST),
+                    settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}, tiny={"FP8": 0}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,
                     columns=("ms", "ratio", "tokens/s", "sequences", "peak MiB"),
                     settings={"VAL_BATCH_SIZE": 524288, "VAL_TOKENS": 524288}),

@@ -101,7 +101,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
   using Storage = attention::Storage<T, head_dim>;
   const int padded_tokens = shape.batch * shape.padded_len;
   const int max_ctas = blocks_for(INT32_MAX, 1);
-  const auto blocks = attention::KeyBlocks::for_ctas(shape, max_ctas);
+  const auto blocks = attention::KeyBlocks::for_ctas(shape, max_ctas, in.visible_until != nullptr);
   const attention::Work work{.logsumexp = out.row_stats,
                              .delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads,
                              .q_sum = out.q_sum,

@@ -74,8 +74,9 @@ struct Work {
 // Schedules key blocks over CTAs. By default a work unit is a pair of blocks, the last with the
 // first and so on: all pairs then have the same number of queries, and units are assigned
 // statically. All pairs of a head must be co-resident, since the first block of a pair waits for
-// the last blocks of others (QueryTiles). If a head has more pairs than there are CTAs, each block
-// is a unit, the last first; CTAs claim units dynamically, since documents make them unequal.
+// the last blocks of others (QueryTiles). If a head has more pairs than there are CTAs, or if
+// documents or a window limit what attends to a key, each block is a unit, the last first; CTAs
+// claim units dynamically, since documents make them unequal.
 struct KeyBlocks {
   int blocks;        // per sequence
   int units, count;  // work units per KV head, and in total
@@ -85,10 +86,10 @@ struct KeyBlocks {
         units(units_per_head),
         count(shape.batch * shape.kv_heads * units) {}
 
-  // `ctas`: number of CTAs that can be co-resident.
-  __host__ static KeyBlocks for_ctas(const AttentionShape& shape, int ctas) {
+  // `ctas`: number of CTAs that can be co-resident; `limited`: with AttentionTensors::visible_until.
+  __host__ static KeyBlocks for_ctas(const AttentionShape& shape, int ctas, bool limited) {
     const int blocks = shape.padded_len / kKeys, pairs = (blocks + 1) / 2;
-    return {shape, pairs <= ctas ? pairs : blocks};
+    return {shape, pairs <= ctas && !limited ? pairs : blocks};
   }
   __host__ __device__ bool paired() const { return units < blocks || blocks == 1; }
   // Returns the grid size.
