@@ -3,7 +3,6 @@
 #include "device/gpu.h"
 #include "device/launch.h"
 #include "device/stream.h"
-#include "ops/built.h"
 
 namespace tg {
 
@@ -31,7 +30,7 @@ bool use_kernels(const at::Tensor& x) {
 }
 
 bool has_hopper_kernels() {
-  return hopper_on && hopper_built() && cuda::is_hopper();
+  return hopper_on && HOPPER_BUILT && cuda::is_hopper();
 }
 
 bool use_hopper_kernels(const at::Tensor& x) {

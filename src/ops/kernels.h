@@ -7,6 +7,7 @@
 #include "device/launch.h"
 #include "device/stream.h"
 #include "ops/fused.h"
+#include "ops/workspace.h"
 
 namespace tg {
 
@@ -57,6 +58,15 @@ inline const float* const_fp32_data(const at::Tensor& x) {
 }
 inline float* mutable_fp32_data(const at::Tensor& x) {
   return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
+}
+
+// Makes the argument of a launcher that allocates a workspace, on x's device. The memory is free
+// for later operations of the stream when the argument is destroyed.
+inline cuda::Workspace workspace_like(const at::Tensor& x) {
+  return [fp32 = x.options().dtype(at::kFloat), memory = at::Tensor()](std::int64_t count) mutable {
+    memory = at::empty({count}, fp32);
+    return memory.mutable_data_ptr<float>();
+  };
 }
 
 }  // namespace tg

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/attention/cudnn_attention.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/gates/xsa.h"
 

@@ -85,15 +85,6 @@ at::Tensor reference(const at::Tensor& q_bshd, const at::Tensor& k_bthd, const a
   return y * post.to(y.scalar_type()).unsqueeze(-1);
 }
 
-cuda::ComposedShape shape_of(const at::Tensor& q, std::int64_t window, double scale) {
-  return {.batch = static_cast<int>(q.size(0)),
-          .seq_len = static_cast<int>(q.size(1)),
-          .heads = static_cast<int>(q.size(2)),
-          .head_dim = static_cast<int>(q.size(3)),
-          .window = static_cast<int>(window),
-          .scale = static_cast<float>(scale)};
-}
-
 // Returns [B, T] int32: the first key that a query sees, from visible_until().
 at::Tensor visible_from(const at::Tensor& until) {
   const auto queries = at::arange(until.size(1), until.options()).expand_as(until).contiguous();
@@ -104,16 +95,15 @@ at::Tensor visible_from(const at::Tensor& until) {
 struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& pre, const at::Tensor& post,
-                            const at::Tensor& until, std::int64_t window, double scale) {
+                            const at::Tensor& until, const cuda::ComposedShape& shape) {
     const auto from = visible_from(until);
     const auto logsumexp = at::empty(pre.sizes(), pre.options());
     auto y = at::empty(q.sizes(), q.options());
-    cuda::composed_attention_forward(shape_of(q, window, scale),
-                                     inputs({q, k, v, pre, post, from, until}), mutable_data(y),
-                                     mutable_fp32_data(logsumexp), dtype_of(q), current_stream(q));
+    cuda::composed_attention_forward(shape, inputs({q, k, v, pre, post, from, until}),
+                                     mutable_data(y), mutable_fp32_data(logsumexp), dtype_of(q),
+                                     current_stream(q));
     context->save_for_backward({q, k, v, pre, post, from, until, logsumexp});
-    context->saved_data["window"] = window;
-    context->saved_data["scale"] = scale;
+    context->saved_data["shape"] = in_capsule(shape);
     return y;
   }
 
@@ -124,8 +114,8 @@ struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention
     const auto like = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
     const auto dq = like(q), dk = like(k), dv = like(v), d_pre = like(pre), d_post = like(post);
     cuda::composed_attention_backward(
-        shape_of(q, context->saved_data["window"].toInt(), context->saved_data["scale"].toDouble()),
-        inputs(saved), head_vectors(d_y), const_fp32_data(saved[7]),
+        from_capsule<cuda::ComposedShape>(context->saved_data["shape"]), inputs(saved),
+        head_vectors(d_y), const_fp32_data(saved[7]),
         {.q = mutable_data(dq),
          .k = mutable_data(dk),
          .v = mutable_data(dv),
@@ -133,7 +123,7 @@ struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention
          .post = mutable_fp32_data(d_post)},
         dtype_of(q), current_stream(q));
     const at::Tensor none;
-    return {dq, dk, dv, d_pre, d_post, none, none, none};
+    return {dq, dk, dv, d_pre, d_post, none, none};
   }
 
  private:
@@ -168,10 +158,16 @@ at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd
     return reference(q_bshd, k_bthd, v_bthd, composition);
   const auto& [pre, post, scale, window, documents] = composition;
   const auto by_head = [](const at::Tensor& x) { return x.transpose(1, 2).contiguous(); };
+  const cuda::ComposedShape shape{.batch = static_cast<int>(q_bshd.size(0)),
+                                  .seq_len = static_cast<int>(q_bshd.size(1)),
+                                  .heads = static_cast<int>(q_bshd.size(2)),
+                                  .head_dim = static_cast<int>(q_bshd.size(3)),
+                                  .window = static_cast<int>(window),
+                                  .scale = static_cast<float>(scale)};
   return FusedComposedAttention::apply(
       readable_heads(q_bshd), readable_heads(k_bthd), readable_heads(v_bthd),
       by_head(normalized(pre.to(at::kFloat))), by_head(post.to(at::kFloat)),
-      visible_until(k_bthd, documents, window).contiguous(), window, scale);
+      visible_until(k_bthd, documents, window).contiguous(), shape);
 }
 
 }  // namespace tg

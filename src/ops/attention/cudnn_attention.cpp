@@ -1,5 +1,3 @@
-#include "ops/attention/cudnn_attention.h"
-
 #include <ATen/Context.h>
 #include <ATen/cudnn/Handle.h>
 #include <cudnn_frontend.h>
@@ -13,6 +11,7 @@
 
 #include "base/error.h"
 #include "data/segments.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/fused.h"
 
 namespace tg {

@@ -30,6 +30,12 @@ Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_
           .ends = offsets.index_select(0, next).view({rows, seq_len}) - row_begin};
 }
 
+at::Tensor document_begins(const at::Tensor& ends_bt) {
+  const auto later = ends_bt.size(1) - 1;
+  const auto positions = at::arange(1, later + 1, ends_bt.options());
+  return at::constant_pad_nd(ends_bt.narrow(1, 0, later).eq(positions), {1, 0}, true);
+}
+
 at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
                          std::int64_t window) {
   const auto rows = k_bthd.size(0), length = k_bthd.size(1);

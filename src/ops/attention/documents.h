@@ -40,6 +40,9 @@ Documents documents_in(const at::Tensor& starts, at::Device device);
 Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_t seq_len,
                        std::int64_t longest);
 
+// Returns [B, T] bool: whether a document begins at the token; true at the start of each row.
+at::Tensor document_begins(const at::Tensor& ends_bt);
+
 // Returns [B, T] int32 for keys k [B, T, KV, hd]: the query position in the row at which a key's
 // visibility ends: the end of its document or, with a window, `window` positions after the key,
 // whichever is first. Non-decreasing along a row. Undefined without documents and window.

@@ -1,6 +1,5 @@
 #include "ops/attention/flash_attention.h"
 
-#include "ops/attention/cudnn_attention.h"
 #include "ops/attention/fused_attention.h"
 
 namespace tg {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ops/attention/attention_workspace.h"
-#include "ops/attention/cudnn_attention.h"
+#include "ops/attention/flash_attention.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/gates/xsa_on_tensors.h"
 #include "ops/operands.h"
@@ -24,24 +24,21 @@ AttentionForward whole_row_attention(const at::Tensor& q, const at::Tensor& k, c
       /*return_debug_mask=*/false, scale);
   return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
 }
-AttentionForward forward_pass(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              double scale, const std::optional<Documents>& documents,
-                              std::int64_t window) {
-  if (!documents && window == 0) return whole_row_attention(q, k, v, scale);
-  return cudnn_or_flash_attention(q, k, v, scale, documents, window);
-}
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const OptionalTensor& exclusive_v,
-                            const OptionalTensor&, double scale,
-                            const std::optional<Documents>& documents, std::int64_t window,
-                            const HeadGateInputs& gate, const Fp8Scaling& rounding,
-                            const PassedGradientsPtr& passed, bool reader_passes_delta) {
-    const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
+                            const OptionalTensor&, double scale, const AttentionOptions& options) {
+    const auto& gate = options.gate;
+    const auto& documents = options.documents;
+    const auto window = options.window;
+    const auto& passed = options.passed;
+    const auto [y, logsumexp] = !documents && window == 0
+                                    ? whole_row_attention(q, k, v, scale)
+                                    : cudnn_or_flash_attention(q, k, v, scale, documents, window);
     // Otherwise exclusive_backward() writes delta to the workspace.
     const bool tail = exclusive_v || gate.defined();
-    if (passed) passed->takes_delta = reader_passes_delta && !tail;
+    if (passed) passed->takes_delta = options.reader_passes_delta && !tail;
     const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
     context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
                                 gate_row_scale, gate_weight});
@@ -50,7 +47,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     context->saved_data["passed"] = in_capsule(passed);
     if (!tail) return y;
     return exclusive_forward(readable_heads(y), exclusive_v ? readable_heads(v) : at::Tensor(),
-                             gate, rounding);
+                             gate, options.rounding);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -90,7 +87,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
     if (passes_q) passed->q_sum = workspace.q_sum;
     const at::Tensor none;
-    return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none, none, none, none, none, none};
+    return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none};
   }
 };
 
@@ -112,14 +109,12 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double scale, const AttentionOptions& options) {
-  const bool gated = head_gate_kernels_support(options.gate, q);
-  const auto fused_gate = gated ? options.gate : HeadGateInputs(),
-             separate_gate = gated ? HeadGateInputs() : options.gate;
+  auto fused = options;
+  HeadGateInputs separate_gate;
+  if (!head_gate_kernels_support(options.gate, q)) separate_gate = std::exchange(fused.gate, {});
+  if (separate_gate.defined()) fused.rounding = {};
   const auto y = FusedAttention::apply(q, k, v, optional_tensor(options.exclusive_v),
-                                       optional_tensor(fused_gate.weight), scale, options.documents,
-                                       options.window, fused_gate,
-                                       separate_gate.defined() ? Fp8Scaling() : options.rounding,
-                                       options.passed, options.reader_passes_delta);
+                                       optional_tensor(fused.gate.weight), scale, fused);
   return gated_heads(y, separate_gate);
 }
 

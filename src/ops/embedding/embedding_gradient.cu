@@ -136,13 +136,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-std::int64_t embedding_partial_rows(std::int64_t count) {
-  return 2 * num_chunks(count);
-}
-
-void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient,
+void embedding_gradient(const EmbeddingRows& args, float* gradient, const Workspace& workspace,
                         Stream stream) {
   if (args.count == 0) return;
+  float* const partials = workspace(2 * num_chunks(args.count) * args.width);
   const auto blocks = [&](int columns) {
     const std::int64_t threads = num_chunks(args.count) * (args.width / columns);
     return static_cast<unsigned>((threads + kThreads - 1) / kThreads);

@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/workspace.h"
 
 namespace tg::cuda {
 
@@ -30,15 +31,14 @@ void token_embedding_forward(const TokenEmbeddingArgs& args, void* y, Stream str
 
 // Arguments of the backward kernels. Null: the gradient is not needed.
 struct TokenEmbeddingGradients {
-  const void* dy;        // [batch, length, width], like dsum and dbigram
-  void *dsum, *dbigram;  // gradients of table[ids] and of the bigrams
-  float* partials;  // workspace [token_embedding_blocks, token_embedding_sums]; null like `sums`
-  float* sums;      // gradients of the gate, or of smear_weight and λ, then of bigram_scale
+  const void* dy;             // [batch, length, width], like dsum and dbigram
+  void *dsum, *dbigram;       // gradients of table[ids] and of the bigrams
+  float* partials = nullptr;  // [CTAs, token_embedding_sums()]: set by the launcher
+  float* sums;  // gradients of the gate, or of smear_weight and λ, then of bigram_scale; or null
 };
-std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args);
 int token_embedding_sums(const TokenEmbeddingArgs& args);
-void token_embedding_backward(const TokenEmbeddingArgs& args,
-                              const TokenEmbeddingGradients& gradients, Stream stream);
+void token_embedding_backward(const TokenEmbeddingArgs& args, TokenEmbeddingGradients gradients,
+                              const Workspace& workspace, Stream stream);
 
 // Gradients of looked-up rows, and their ids.
 struct EmbeddingRows {
@@ -50,12 +50,10 @@ struct EmbeddingRows {
   Dtype dtype;
 };
 
-// Returns the number of rows of embedding_gradient()'s workspace `partials` [., width] fp32.
-std::int64_t embedding_partial_rows(std::int64_t count);
-
 // Kernel of ops/embedding/embedding_lookup.h. Adds to the rows of `gradient` [V, width] fp32 whose
 // ids occur.
-void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient, Stream stream);
+void embedding_gradient(const EmbeddingRows& args, float* gradient, const Workspace& workspace,
+                        Stream stream);
 
 // Kernels of ops/embedding/learned_scale.h: x [rows, width] contiguous, rows of whole packs of 16
 // bytes; scale [] on the device.
@@ -67,10 +65,8 @@ struct ScaledRows {
   Dtype dtype;
 };
 void learned_scale_forward(const ScaledRows& in, void* out, Stream stream);
-// `dy`: rows with `dy_stride` elements between their beginnings; dx [rows, width]; partials
-// [learned_scale_blocks()]; dscale [].
+// `dy`: rows with `dy_stride` elements between their beginnings; dx [rows, width]; dscale [].
 void learned_scale_backward(const ScaledRows& in, const void* dy, std::int64_t dy_stride, void* dx,
-                            float* partials, float* dscale, Stream stream);
-int learned_scale_blocks(const ScaledRows& in);
+                            float* dscale, const Workspace& workspace, Stream stream);
 
 }  // namespace tg::cuda

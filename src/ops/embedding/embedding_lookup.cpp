@@ -81,17 +81,15 @@ void accumulate_embedding_gradient(const at::Tensor& gradient, const at::Tensor&
     return;
   }
   const auto rows = dy.contiguous();
-  const auto width = dy.size(-1), count = ids.numel();
   IdOrder own;
   const auto& sorted = (order == nullptr ? own : *order).of(ids);
-  auto partials = at::empty({cuda::embedding_partial_rows(count), width}, gradient.options());
   cuda::embedding_gradient({.rows = const_data(rows),
                             .ids = sorted.ids.const_data_ptr<std::int32_t>(),
                             .order = sorted.positions.const_data_ptr<std::int64_t>(),
-                            .count = count,
-                            .width = static_cast<int>(width),
+                            .count = ids.numel(),
+                            .width = static_cast<int>(dy.size(-1)),
                             .dtype = dtype_of(rows)},
-                           mutable_fp32_data(partials), mutable_fp32_data(gradient),
+                           mutable_fp32_data(gradient), workspace_like(gradient),
                            current_stream(rows));
 }
 

@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 
 }  // namespace
 
 void gated_forward(const TokenEmbeddingArgs& args, void* y, Stream stream) {
-  const auto blocks = static_cast<unsigned>(token_embedding_blocks(args));
+  const auto blocks = static_cast<unsigned>(num_blocks(args));
   dispatch_row(args, [&](auto zero, auto packs) {
     using T = decltype(zero);
     gated_forward_kernel<T, packs><<<blocks, kWarps * kWarp, 0, stream>>>(args, static_cast<T*>(y));
@@ -162,7 +162,7 @@ void gated_forward(const TokenEmbeddingArgs& args, void* y, Stream stream) {
 
 void gated_backward(const TokenEmbeddingArgs& args, const TokenEmbeddingGradients& gradients,
                     Stream stream) {
-  const auto blocks = static_cast<unsigned>(token_embedding_blocks(args));
+  const auto blocks = static_cast<unsigned>(num_blocks(args));
   const auto shared = token_embedding_sums(args) * sizeof(float);
   dispatch_row(args, [&](auto zero, auto packs) {
     gated_backward_kernel<decltype(zero), packs>

@@ -32,10 +32,8 @@ struct LearnedScale : torch::autograd::Function<LearnedScale> {
     const auto &x = saved[0], &scale = saved[1];
     const auto dy = readable_heads(upstream[0], /*heads=*/1);
     const auto dx = at::empty_like(x), dscale = at::empty_like(scale);
-    const auto rows = rows_of(x, scale);
-    const auto partials = at::empty({cuda::learned_scale_blocks(rows)}, scale.options());
-    cuda::learned_scale_backward(rows, const_data(dy), token_stride(dy), mutable_data(dx),
-                                 mutable_fp32_data(partials), mutable_fp32_data(dscale),
+    cuda::learned_scale_backward(rows_of(x, scale), const_data(dy), token_stride(dy),
+                                 mutable_data(dx), mutable_fp32_data(dscale), workspace_like(x),
                                  current_stream(x));
     return {dx, dscale};
   }

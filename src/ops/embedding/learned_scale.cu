@@ -58,39 +58,33 @@ __global__ void __launch_bounds__(kThreads)
   partials[blockIdx.x] = total;
 }
 
-int grid_size(const ScaledRows& in, int pack_size) {
-  const auto packs = in.rows * (in.width / pack_size);
+int blocks_for_packs(std::int64_t packs) {
   return blocks_for((packs + kThreads - 1) / kThreads, kBlocks);
 }
 
 }  // namespace
 
-int learned_scale_blocks(const ScaledRows& in) {
-  int blocks = 0;
-  dispatch(in.dtype, [&](auto zero) { blocks = grid_size(in, Pack<decltype(zero)>::size); });
-  return blocks;
-}
-
 void learned_scale_forward(const ScaledRows& in, void* out, Stream stream) {
   dispatch(in.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto packs = in.rows * (in.width / Pack<T>::size);
-    forward_kernel<T><<<learned_scale_blocks(in), kThreads, 0, stream>>>(
+    forward_kernel<T><<<blocks_for_packs(packs), kThreads, 0, stream>>>(
         static_cast<const T*>(in.x), in.scale, packs, static_cast<T*>(out));
   });
   check_launch("learned_scale_forward");
 }
 
 void learned_scale_backward(const ScaledRows& in, const void* dy, std::int64_t dy_stride, void* dx,
-                            float* partials, float* dscale, Stream stream) {
-  const int blocks = learned_scale_blocks(in);
+                            float* dscale, const Workspace& workspace, Stream stream) {
   dispatch(in.dtype, [&](auto zero) {
     using T = decltype(zero);
+    const int blocks = blocks_for_packs(in.rows * (in.width / Pack<T>::size));
+    float* const partials = workspace(blocks);
     backward_kernel<T><<<blocks, kThreads, 0, stream>>>(in, static_cast<const T*>(dy), dy_stride,
                                                         static_cast<T*>(dx), partials);
+    check_launch("learned_scale_backward");
+    sum_rows(partials, blocks, 1, dscale, stream);
   });
-  check_launch("learned_scale_backward");
-  sum_rows(partials, blocks, 1, dscale, stream);
 }
 
 }  // namespace tg::cuda

@@ -1,6 +1,6 @@
 #include "ops/embedding/smear.h"
 
-#include "ops/embedding/document_begins.h"
+#include "ops/attention/documents.h"
 
 namespace tg {
 

@@ -50,126 +50,87 @@ bool supported(const TokenEmbedding& inputs) {
          (!inputs.bigram_btd.defined() || inputs.bigram_btd.scalar_type() == dtype);
 }
 
-cuda::TokenEmbeddingArgs kernel_args(const TokenEmbedding& inputs) {
-  const auto& gate = inputs.gated_smear;
-  return {.table = const_data(inputs.table_vd),
-          .ids = inputs.ids_bt.const_data_ptr<std::int64_t>(),
-          .bigram = const_data(inputs.bigram_btd),
-          .bigram_scale = const_fp32_data(inputs.bigram_scale),
-          .gate = const_fp32_data(inputs.smear_gate_d),
-          .smear_weight = const_fp32_data(gate.weight_1w),
-          .smear_lambda = const_fp32_data(gate.lambda_1),
-          .document_ends = inputs.document_ends_bt.defined()
-                               ? inputs.document_ends_bt.const_data_ptr<std::int32_t>()
-                               : nullptr,
-          .bos_id = gate.bos_id,
-          .window = gate.defined() ? static_cast<int>(gate.weight_1w.size(1)) : 0,
-          .batch = inputs.ids_bt.numel() / inputs.ids_bt.size(-1),
-          .length = inputs.ids_bt.size(-1),
-          .width = static_cast<int>(inputs.table_vd.size(1)),
-          .channels =
-              static_cast<int>(inputs.channels == 0 ? inputs.table_vd.size(1) : inputs.channels),
-          .dtype = dtype_of(inputs.table_vd)};
-}
+// Indices of apply()'s tensors. kScale: bigram_scale; kGate and kEnds: of smear(); kSmear and
+// kLambda: of gated_smear().
+enum : std::size_t { kTable, kIds, kBigram, kScale, kGate, kSmear, kLambda, kEnds, kTensors };
+using Tensors = std::array<at::Tensor, kTensors>;
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
-  static TokenEmbedding saved_inputs(const variable_list& saved, std::int64_t channels,
-                                     std::int64_t bos_id) {
-    return {.table_vd = saved[0],
-            .ids_bt = saved[1],
-            .bigram_btd = saved[2],
-            .bigram_scale = saved[3],
-            .smear_gate_d = saved[4],
-            .channels = channels,
-            .gated_smear = {saved[5], saved[6], bos_id},
-            .document_ends_bt = saved[7]};
+  // Arguments that are not differentiable tensors.
+  struct Call {
+    GivenInputs<kTensors> inputs;
+    std::int64_t channels, bos_id;
+    at::ScalarType dtype;
+    at::Tensor table_gradient;
+    std::shared_ptr<IdOrder> id_order;
+  };
+
+  static cuda::TokenEmbeddingArgs kernel_args(const Tensors& in, const Call& call) {
+    const auto &table = in[kTable], &ids = in[kIds], &weight = in[kSmear];
+    const auto width = table.size(1);
+    return {.table = const_data(table),
+            .ids = ids.const_data_ptr<std::int64_t>(),
+            .bigram = const_data(in[kBigram]),
+            .bigram_scale = const_fp32_data(in[kScale]),
+            .gate = const_fp32_data(in[kGate]),
+            .smear_weight = const_fp32_data(weight),
+            .smear_lambda = const_fp32_data(in[kLambda]),
+            .document_ends = static_cast<const std::int32_t*>(const_data(in[kEnds])),
+            .bos_id = call.bos_id,
+            .window = weight.defined() ? static_cast<int>(weight.size(1)) : 0,
+            .batch = ids.numel() / ids.size(-1),
+            .length = ids.size(-1),
+            .width = static_cast<int>(width),
+            .channels = static_cast<int>(call.channels == 0 ? width : call.channels),
+            .dtype = dtype_of(table)};
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& given_table,
-                            const at::Tensor& ids, const OptionalTensor& bigram,
-                            const OptionalTensor& scale, const OptionalTensor& gate,
-                            const OptionalTensor& smear_weight, const OptionalTensor& smear_lambda,
-                            std::int64_t channels, at::ScalarType dtype, std::int64_t bos_id,
-                            const OptionalTensor& table_gradient,
-                            const OptionalTensor& document_ends,
-                            const std::shared_ptr<IdOrder>& id_order) {
-    const auto table = given_table.to(dtype);
-    const variable_list saved{table,
-                              ids,
-                              or_undefined(bigram),
-                              or_undefined(scale),
-                              or_undefined(gate),
-                              or_undefined(smear_weight),
-                              or_undefined(smear_lambda),
-                              or_undefined(document_ends)};
+  static at::Tensor forward(AutogradContext* context, at::TensorList defined, const Call& call) {
+    auto in = call.inputs.spread(defined);
+    auto& table = in[kTable];
+    table = table.to(call.dtype);
     context->set_materialize_grads(false);
-    context->save_for_backward(saved);
-    context->saved_data["channels"] = channels;
-    context->saved_data["bos_id"] = bos_id;
-    context->saved_data["table_gradient"] =
-        table_gradient;  // not through save_for_backward: it is modified in place
-    context->saved_data["id_order"] = in_capsule(id_order);
-    auto shape = ids.sizes().vec();
+    context->save_for_backward({in.begin(), in.end()});
+    context->saved_data["call"] = in_capsule(call);
+    auto shape = in[kIds].sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
-    cuda::token_embedding_forward(kernel_args(saved_inputs(saved, channels, bos_id)),
-                                  mutable_data(y), current_stream(y));
+    cuda::token_embedding_forward(kernel_args(in, call), mutable_data(y), current_stream(y));
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(13);
-    const auto saved = context->get_saved_variables();
-    const auto &table = saved[0], &ids = saved[1];
-    auto& data = context->saved_data;
-    const auto args =
-        kernel_args(saved_inputs(saved, data["channels"].toInt(), data["bos_id"].toInt()));
-    const auto needs_grad =
-        needed_gradients<7>(*context, [&](std::size_t i) { return saved[i].defined(); });
-    const auto needs = [&](std::size_t i) { return needs_grad[i]; };
+    const auto call = from_capsule<Call>(context->saved_data["call"]);
+    Tensors d;
+    if (!upstream[0].defined()) return call.inputs.gradients(*context, d, /*others=*/1);
+    const auto in = saved_tensors<kTensors>(*context);
+    const auto args = kernel_args(in, call);
+    const auto needs = call.inputs.needs_grad(*context);
     const auto dy = aligned_contiguous(upstream[0]);
-    const auto fp32 = dy.options().dtype(at::kFloat);
-    at::Tensor dsum, dbigram, partials, sums;
-    if (needs(0)) dsum = at::empty_like(dy);
-    if (needs(2)) dbigram = at::empty_like(dy);
+    at::Tensor dsum, sums;
+    if (needs[kTable]) dsum = at::empty_like(dy);
+    if (needs[kBigram]) d[kBigram] = at::empty_like(dy);
     const auto columns = cuda::token_embedding_sums(args);
-    if (needs(3) || needs(4) || needs(5) || needs(6)) {
-      partials = at::empty({cuda::token_embedding_blocks(args), columns}, fp32);
-      sums = at::empty({columns}, fp32);
-    }
+    if (needs[kScale] || needs[kGate] || needs[kSmear] || needs[kLambda])
+      sums = at::empty({columns}, dy.options().dtype(at::kFloat));
     cuda::token_embedding_backward(args,
                                    {.dy = const_data(dy),
                                     .dsum = mutable_data(dsum),
-                                    .dbigram = mutable_data(dbigram),
-                                    .partials = mutable_fp32_data(partials),
+                                    .dbigram = mutable_data(d[kBigram]),
                                     .sums = mutable_fp32_data(sums)},
-                                   current_stream(dy));
-    const auto sum = [&](std::size_t i, std::int64_t from) {
-      return needs(i) ? sums.narrow(0, from, saved[i].numel()).view(saved[i].sizes())
-                      : at::Tensor();
+                                   workspace_like(dy), current_stream(dy));
+    const auto set_sum = [&](std::size_t i, std::int64_t from) {
+      if (needs[i]) d[i] = sums.narrow(0, from, in[i].numel()).view(in[i].sizes());
     };
-    const at::Tensor none;
-    at::Tensor dtable;
-    if (needs(0)) {
-      const auto order = from_capsule<std::shared_ptr<IdOrder>>(data["id_order"]);
-      if (const auto sum_so_far = data["table_gradient"].toOptional<at::Tensor>())
-        accumulate_embedding_gradient(*sum_so_far, dsum, ids, order.get());
-      else
-        dtable = embedding_gradient(dsum, ids, table.size(0), order.get());
-    }
-    return {dtable,
-            none,
-            dbigram,
-            sum(3, columns - 1),
-            sum(4, 0),
-            sum(5, 0),
-            sum(6, columns - 2),
-            none,
-            none,
-            none,
-            none,
-            none,
-            none};
+    set_sum(kScale, columns - 1);
+    set_sum(kGate, 0);
+    set_sum(kSmear, 0);
+    set_sum(kLambda, columns - 2);
+    if (needs[kTable] && call.table_gradient.defined())
+      accumulate_embedding_gradient(call.table_gradient, dsum, in[kIds], call.id_order.get());
+    else if (needs[kTable])
+      d[kTable] = embedding_gradient(dsum, in[kIds], in[kTable].size(0), call.id_order.get());
+    return call.inputs.gradients(*context, d, /*others=*/1);
   }
 };
 
@@ -177,15 +138,16 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 
 at::Tensor token_embedding(const TokenEmbedding& inputs) {
   if (!supported(inputs)) return reference(inputs);
-  const auto optional = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
+  const auto& gate = inputs.gated_smear;
   // bigram_hash() and gated_smear() handle documents on their own.
   const auto ends = inputs.smear_gate_d.defined() ? inputs.document_ends_bt : at::Tensor();
-  return FusedTokenEmbedding::apply(
-      aligned_contiguous(inputs.table_vd), inputs.ids_bt.contiguous(), optional(inputs.bigram_btd),
-      optional(inputs.bigram_scale), optional(inputs.smear_gate_d),
-      optional(inputs.gated_smear.weight_1w), optional(inputs.gated_smear.lambda_1),
-      inputs.channels, result_dtype(inputs), inputs.gated_smear.bos_id,
-      optional_tensor(inputs.table_gradient_vd), optional(ends), inputs.id_order);
+  Tensors in{inputs.table_vd,     inputs.ids_bt,  inputs.bigram_btd, inputs.bigram_scale,
+             inputs.smear_gate_d, gate.weight_1w, gate.lambda_1,     ends};
+  std::ranges::transform(in, in.begin(), aligned_contiguous);
+  const FusedTokenEmbedding::Call call{
+      GivenInputs(in),      inputs.channels,          gate.bos_id,
+      result_dtype(inputs), inputs.table_gradient_vd, inputs.id_order};
+  return FusedTokenEmbedding::apply(at::TensorList(defined_of(in)), call);
 }
 
 }  // namespace tg

@@ -141,17 +141,13 @@ void dispatch_smeared(const TokenEmbeddingArgs& args, Op op) {
 
 }  // namespace
 
-std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args) {
-  return (num_runs(args.batch, args.length) + kWarps - 1) / kWarps;
-}
-
 int token_embedding_sums(const TokenEmbeddingArgs& args) {
   return args.smear_weight == nullptr ? args.width + 1 : args.window + 2;
 }
 
 void token_embedding_forward(const TokenEmbeddingArgs& args, void* y, Stream stream) {
   if (args.smear_weight != nullptr) return gated_forward(args, y, stream);
-  const auto blocks = static_cast<unsigned>(token_embedding_blocks(args));
+  const auto blocks = static_cast<unsigned>(num_blocks(args));
   dispatch_smeared(args, [&](auto zero, auto packs, auto smeared) {
     using T = decltype(zero);
     forward_kernel<T, packs, smeared>
@@ -160,10 +156,11 @@ void token_embedding_forward(const TokenEmbeddingArgs& args, void* y, Stream str
   check_launch("token_embedding_forward");
 }
 
-void token_embedding_backward(const TokenEmbeddingArgs& args,
-                              const TokenEmbeddingGradients& gradients, Stream stream) {
-  const std::int64_t blocks = token_embedding_blocks(args);
+void token_embedding_backward(const TokenEmbeddingArgs& args, TokenEmbeddingGradients gradients,
+                              const Workspace& workspace, Stream stream) {
+  const std::int64_t blocks = num_blocks(args);
   const int columns = token_embedding_sums(args);
+  gradients.partials = gradients.sums == nullptr ? nullptr : workspace(blocks * columns);
   if (args.smear_weight != nullptr) {
     gated_backward(args, gradients, stream);
   } else {
@@ -174,7 +171,7 @@ void token_embedding_backward(const TokenEmbeddingArgs& args,
     });
     check_launch("token_embedding_backward");
   }
-  if (gradients.partials == nullptr) return;
+  if (gradients.sums == nullptr) return;
   sum_rows(gradients.partials, blocks, columns, gradients.sums, stream);
 }
 

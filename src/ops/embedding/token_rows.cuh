@@ -11,8 +11,8 @@ namespace tg::cuda {
 constexpr int kWarps = 4;
 constexpr int kRun = 16;  // consecutive positions per warp; smear's extra position costs 6 %
 
-inline std::int64_t num_runs(std::int64_t batch, std::int64_t length) {
-  return batch * ((length + kRun - 1) / kRun);
+inline std::int64_t num_blocks(const TokenEmbeddingArgs& args) {
+  return (args.batch * ((args.length + kRun - 1) / kRun) + kWarps - 1) / kWarps;
 }
 
 // This warp's positions [begin, end) in a sequence whose first position is `sequence_start`; empty

@@ -11,7 +11,7 @@
 //   workspace with a deterministic split-k reduction; it is the same in every run, untimed.
 // Timing happens at a problem's first call and costs about 24 launches; the choice is cached for
 // the process. Not thread-safe; each stream that launches such GEMMs has its own workspace.
-#include "ops/gemm/gemm_problem.h"
+#include "ops/gemm/gemm.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/deleter.h"
-#include "ops/gemm/gemm_problem.h"
+#include "ops/gemm/gemm.h"
 
 namespace tg {
 

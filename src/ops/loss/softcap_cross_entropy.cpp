@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
-#include <vector>
 
 #include "ops/kernels.h"
 #include "ops/loss/softcap_cross_entropy_kernel.h"
@@ -155,27 +154,23 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   }
 };
 
+// options.scale multiplies only the gradient.
 struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, const Softcap& softcap, std::int64_t vocab,
-                            double grad_scale) {
+                            const at::Tensor& targets, const CrossEntropyOptions& options) {
     context->save_for_backward({logits, targets});
-    context->saved_data["softcap"] =
-        std::vector<double>{softcap.cap, softcap.shift, softcap.temperature};
-    context->saved_data["vocab"] = vocab;
-    context->saved_data["grad_scale"] = grad_scale;
-    return softcap_nll(logits, targets, softcap, vocab);
+    context->saved_data["options"] = in_capsule(options);
+    return softcap_nll(logits, targets, options.softcap, options.vocab);
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto softcap = context->saved_data["softcap"].toDoubleVector();
+    const auto options = from_capsule<CrossEntropyOptions>(context->saved_data["options"]);
     const auto [losses, gradient] = losses_and_gradient(
-        saved[0], saved[1], {softcap[0], softcap[1], softcap[2]},
-        {.all = context->saved_data["grad_scale"].toDouble(), .row_n = upstream[0].contiguous()},
-        context->saved_data["vocab"].toInt());
+        saved[0], saved[1], options.softcap,
+        {.all = options.scale, .row_n = upstream[0].contiguous()}, options.vocab);
     const at::Tensor none;
-    return {gradient, none, none, none, none};
+    return {gradient, none, none};
   }
 };
 
@@ -207,8 +202,10 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const LossTargets&
 
 at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                           const Softcap& softcap, std::int64_t vocab, double grad_scale) {
-  return SoftcapLosses::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), softcap,
-                              valid_columns(logits_nv, vocab), grad_scale);
+  return SoftcapLosses::apply(
+      aligned_contiguous(logits_nv), targets_n.contiguous(),
+      CrossEntropyOptions{
+          .softcap = softcap, .scale = grad_scale, .vocab = valid_columns(logits_nv, vocab)});
 }
 
 Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns,

@@ -5,9 +5,7 @@
 #include <cassert>
 
 #include "ops/kernels.h"
-#include "ops/mlp/fp8_mlp_hopper.h"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
-#include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
 
 namespace tg {

@@ -1,8 +1,16 @@
 #pragma once
 #include "ops/fused.h"
 #include "ops/gemm/linear.h"
+#include "ops/mlp/mlp_hopper.h"
 
 namespace tg {
+
+// Makes the kernels' shape for x [..., D] and the matrix up [F, D].
+inline cuda::MlpShape mlp_shape(const at::Tensor& x, const at::Tensor& up) {
+  return {.rows = static_cast<int>(x.numel() / x.size(-1)),
+          .dim = static_cast<int>(up.size(1)),
+          .hidden = static_cast<int>(up.size(0))};
+}
 
 // mlp() with FP8 weights, on a GPU; x must not be scaled by row. The activation and its gradient
 // are written in e4m3 both as rows, for the next GEMM, and transposed, for the weight-gradient

@@ -1,5 +1,5 @@
-#include "ops/mlp/fp8_mlp_hopper.h"
 #include "ops/mlp/mlp_epilogues.cuh"
+#include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda {
 

@@ -1,5 +1,4 @@
 #pragma once
-#include "ops/gemm/fp8_kernel.h"
 #include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda {

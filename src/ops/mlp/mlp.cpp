@@ -9,8 +9,6 @@
 #include "ops/mlp/fp8_mlp.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
-#include "ops/mlp/mlp_hopper.h"
-#include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
 
 namespace tg {

@@ -1,7 +1,7 @@
 // Dgrad GEMM of a projection, with row sums of x·dx in the epilogue.
 #include "ops/gemm/hopper/gemm_launch.cuh"
 #include "ops/kernels.cuh"
-#include "ops/norm/input_gradient_hopper.h"
+#include "ops/norm/linear_residual_norm_hopper.h"
 
 namespace tg::cuda {
 

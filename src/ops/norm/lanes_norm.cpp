@@ -21,17 +21,12 @@ using Tensors = std::array<at::Tensor, kTensors>;
 // Arguments that are not differentiable tensors.
 struct Call {
   std::size_t lanes = 2;
-  std::array<bool, kTensors> given{};
+  GivenInputs<kTensors> inputs{};
   std::array<NormOptions, 2> norms{};
   std::array<Fp8Scaling, 2> scalings{};  // for the gradients of the last two terms
   at::Tensor mix_gradient, blend_gradient, weights_gradient;  // of MixWeight
 
-  Tensors spread(at::TensorList defined) const {
-    Tensors all;
-    for (std::size_t i = 0, next = 0; i < kTensors; ++i)
-      if (given[i]) all[i] = defined[next++];
-    return all;
-  }
+  bool dy_is_scaled(std::size_t k) const { return norms[k].form == NormedForm::deferred_scale; }
 };
 
 cuda::LanesNormTerms pointers(const Tensors& tensors, const Call& call) {
@@ -51,31 +46,21 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
   // y0's.
   static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call,
                                const std::array<NormOutputs, 2>& outputs) {
-    const auto in = call.spread(defined);
+    const auto in = call.inputs.spread(defined);
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[0]) : at::Tensor(); };
     const bool two = call.lanes == 2;
-    const auto lane0 = like(two), lane1 = like(two);
-    const auto& [out0, out1] = outputs;
-    const auto y0 = like(out0.writes_y()), y1 = like(two && out1.writes_y()),
-               mixed = like(out0.row_scale.defined());
-    const auto normed = [&](std::size_t k, const at::Tensor& y) {
-      const auto& out = outputs[k];
-      return cuda::NormedRows{mutable_data(y), mutable_fp32_data(out.row_scale),
-                              fp8_copy(out.rounded, call.norms[k].rounding)};
-    };
-    cuda::lanes_norm_forward(pointers(in, call),
-                             residual_norm_rows(in[0], call.norms[0].scale, call.norms[0].channels),
+    const auto lane0 = like(two), lane1 = like(two), mixed = like(outputs[0].defers_scale());
+    cuda::lanes_norm_forward(pointers(in, call), norm_rows(in[0], call.norms[0]),
                              {mutable_data(lane0), mutable_data(lane1), mutable_data(mixed),
-                              normed(0, y0), normed(1, y1)},
+                              outputs[0].pointers(), outputs[1].pointers()},
                              current_stream(in[0]));
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["call"] = in_capsule(call);
-    context->saved_data["dy0_is_scaled"] = out0.form == NormedForm::deferred_scale;
-    context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::deferred_scale;
     context->set_materialize_grads(false);
 
     // If y exists only in FP8, the differentiable output is a tensor of y's shape whose values are
     // not read.
+    const auto &y0 = outputs[0].y, &y1 = outputs[1].y;
     const auto differentiable = y0.defined()      ? y0
                                 : mixed.defined() ? mixed
                                                   : (two ? lane0 : in[0]).variable_data();
@@ -88,11 +73,8 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
   // `upstream` by reference: copying the list would raise dx0's use count.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto call = from_capsule<Call>(context->saved_data["call"]);
-    const auto saved = context->get_saved_variables();
-    Tensors in, d;
-    std::copy(saved.begin(), saved.end(), in.begin());
-    const auto needs_grad =
-        needed_gradients<kTensors>(*context, [&](std::size_t i) { return call.given[i]; });
+    const auto in = saved_tensors<kTensors>(*context);
+    const auto needs_grad = call.inputs.needs_grad(*context);
     const bool weighted = in[kWeights].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[0]) : at::Tensor(); };
     const auto gradient_of = [&](std::size_t i) {
@@ -103,50 +85,36 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     const auto dy0 = gradient_of(0), dy1 = gradient_of(1), dlane0 = gradient_of(2),
                dlane1 = gradient_of(3), dx0_later = gradient_of(4);
 
-    const auto rows = residual_norm_rows(in[0], call.norms[0].scale, call.norms[0].channels);
-    const auto terms = pointers(in, call);
-    cuda::LanesNormGradients gradients{
-        .dlane0 = const_data(dlane0),
-        .dlane1 = const_data(dlane1),
-        .dy0 = const_data(dy0),
-        .dy1 = const_data(dy1),
-        .dx0_later = const_data(dx0_later),
-        .dy0_is_scaled = context->saved_data["dy0_is_scaled"].toBool(),
-        .dy1_is_scaled = context->saved_data["dy1_is_scaled"].toBool()};
+    Tensors d;
     if (weighted)
       for (std::size_t t = 0; t <= kLast; ++t) d[t] = like(needs_grad[t]);
     else
       d[kLast] = like(needs_grad[0] || needs_grad[kLast]);
     d[kSkip] = like(needs_grad[kSkip]);
     d[kX0] = reuse ? dx0_later : like(needs_grad[kX0]);
+    cuda::LanesNormGradients gradients{.dlane0 = const_data(dlane0),
+                                       .dlane1 = const_data(dlane1),
+                                       .dy0 = const_data(dy0),
+                                       .dy1 = const_data(dy1),
+                                       .dx0_later = const_data(dx0_later),
+                                       .dy0_is_scaled = call.dy_is_scaled(0),
+                                       .dy1_is_scaled = call.dy_is_scaled(1),
+                                       .dskip = mutable_data(d[kSkip]),
+                                       .dx0 = mutable_data(d[kX0])};
     for (std::size_t t = 0; t <= kLast; ++t) gradients.dterms[t] = mutable_data(d[t]);
-    gradients.dskip = mutable_data(d[kSkip]), gradients.dx0 = mutable_data(d[kX0]);
     std::array<at::Tensor, 2> rounded;
     for (std::size_t i = 0; i < 2; ++i) {
       const auto t = kLast - 1 + i;
       if (needs_grad[t]) rounded[i] = empty_fp8_like(d[t], call.scalings[i]);
       gradients.copies[i] = fp8_copy(rounded[i], call.scalings[i]);
     }
-    const auto target = [&](std::size_t i, const at::Tensor& accumulated) {
-      if (in[i].defined()) d[i] = sums_of(in[i], accumulated);
-      return sum_target(d[i], accumulated);
-    };
-    const cuda::LanesNormSums sums{target(kMix, call.mix_gradient),
-                                   target(kBlend, call.blend_gradient),
-                                   target(kWeights, call.weights_gradient)};
-    const int blocks =
-        cuda::lanes_norm_blocks(terms, rows, rounded[0].defined() || rounded[1].defined());
-    const auto partials = at::empty({blocks, cuda::lanes_norm_columns(terms, rows)},
-                                    in[0].options().dtype(at::kFloat));
-    cuda::lanes_norm_backward(terms, rows, gradients, blocks, mutable_fp32_data(partials), sums,
-                              current_stream(in[0]));
-
+    cuda::lanes_norm_backward(pointers(in, call), norm_rows(in[0], call.norms[0]), gradients,
+                              {sum_target(d[kMix], in[kMix], call.mix_gradient),
+                               sum_target(d[kBlend], in[kBlend], call.blend_gradient),
+                               sum_target(d[kWeights], in[kWeights], call.weights_gradient)},
+                              workspace_like(in[0]), current_stream(in[0]));
     if (!weighted) d[0] = d[kLast];
-    variable_list result;
-    for (std::size_t i = 0; i < kTensors; ++i)
-      if (call.given[i]) result.push_back(needs_grad[i] ? d[i] : at::Tensor());
-    result.resize(result.size() + 2);  // `call` and `outputs` have no gradients
-    return result;
+    return call.inputs.gradients(*context, d, /*others=*/2);
   }
 };
 
@@ -182,24 +150,22 @@ bool supported(const LaneTerms& lane_terms) {
 }
 
 NormedLanes fused(const LaneTerms& lane_terms, const std::array<NormOptions, 2>& norms) {
-  const auto in = in_kernel_order(lane_terms);
+  auto in = in_kernel_order(lane_terms);
   Call call{.lanes = lane_terms.lanes(),
-            .norms = norms,
+            .inputs = GivenInputs(in),
             .mix_gradient = lane_terms.mix.gradient,
             .blend_gradient = lane_terms.blend.gradient,
             .weights_gradient = lane_terms.weights.gradient};
   std::array<NormOutputs, 2> outputs;
-  for (std::size_t k = 0; k < call.lanes; ++k) outputs[k] = norm_outputs(in[0], norms[k]);
+  for (std::size_t k = 0; k < call.lanes; ++k) {
+    outputs[k] = norm_outputs(in[0], norms[k]);
+    call.norms[k] = outputs[k].norm;
+  }
   const auto count = lane_terms.terms.size();
   if (count > 1) call.scalings[1] = lane_terms.terms[count - 1].gradient_scaling;
   if (lane_terms.weights.defined()) call.scalings[0] = lane_terms.terms[count - 2].gradient_scaling;
-  std::vector<at::Tensor> defined;
-  for (std::size_t i = 0; i < kTensors; ++i) {
-    if (!in[i].defined()) continue;
-    call.given[i] = true;
-    defined.push_back(aligned_contiguous(in[i]));
-  }
-  const auto out = FusedLanesNorm::apply(at::TensorList(defined), call, outputs);
+  std::ranges::transform(in, in.begin(), aligned_contiguous);
+  const auto out = FusedLanesNorm::apply(at::TensorList(defined_of(in)), call, outputs);
   NormedLanes result{.y = {outputs[0].input(out[0])}};
   if (call.lanes == 1) return result;
   result.y[1] = outputs[1].input(out[1]);

@@ -167,11 +167,11 @@ struct BackwardArgs {
   ResidualNormRows rows;
   LanesNormGradients gradients;
   std::int64_t columns;
-  float* partials;  // [blocks, columns]
+  // [blocks, columns]: with two lanes mix and blend, whether they exist or not, then weights.
+  float* partials;
 };
 
 // With two lanes, registers hold a row of eleven tensors and four vectors of parameter gradients.
-// One wave of CTAs, since each adds a row of partials for sum_rows.
 template <typename Layout, int kLanes, bool copies>
 __global__ void __launch_bounds__(kWarps* kWarp)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
@@ -297,20 +297,24 @@ void dispatch_lanes(const ResidualNormRows& rows, int lanes, bool copies, Op op)
   });
 }
 
-using BackwardLaunch = RowsLaunch<BackwardArgs>;
-BackwardLaunch backward_launch(const LanesNormTerms& terms, const ResidualNormRows& rows,
-                               bool copies) {
-  BackwardLaunch launch{};
-  dispatch_lanes<2>(rows, terms.lanes, copies, [&](auto layout, auto lanes, auto with_copies) {
-    using Layout = decltype(layout);
-    const int threads = Layout::threads(rows.width, kWarps);
-    launch = {backward_kernel<Layout, lanes(), with_copies()>, threads,
-              Layout::rows_per_block(threads)};
-  });
-  return launch;
-}
-
 }  // namespace
+
+void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                         const LanesNormGradients& gradients, const LanesNormSums& sums,
+                         const Workspace& workspace, Stream stream) {
+  const std::int64_t vectors = terms.lanes == 2 ? 2 * rows.width : 0;
+  const AllColumnSums parts{
+      {{vectors, sums.mix}, {vectors, sums.blend}, {terms.lanes * kLaneTerms, sums.weights}}};
+  BackwardArgs args{terms, rows, gradients, parts.columns(), /*partials=*/nullptr};
+  auto &copy0 = args.gradients.copies[0], &copy1 = args.gradients.copies[1];
+  share_scale(copy0, copy1);
+  dispatch_lanes<2>(
+      rows, terms.lanes, any_copy(copy0, copy1), [&](auto layout, auto lanes, auto copies) {
+        launch_backward<decltype(layout)>(backward_kernel<decltype(layout), lanes(), copies()>,
+                                          args, kWarps, parts, workspace, "lanes_norm_backward",
+                                          stream);
+      });
+}
 
 void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& rows,
                         const LanesNormOutputs& outputs, Stream stream) {
@@ -323,25 +327,6 @@ void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& row
         launch_forward<Layout>(forward_kernel<Layout, lanes(), copies()>, args, kWarps, stream);
       });
   check_launch("lanes_norm_forward");
-}
-
-int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies) {
-  return backward_launch(terms, rows, copies).blocks(rows);
-}
-
-void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
-                         const LanesNormGradients& gradients, int blocks, float* partials,
-                         const LanesNormSums& sums, Stream stream) {
-  const auto columns = lanes_norm_columns(terms, rows);
-  BackwardArgs args{terms, rows, gradients, columns, partials};
-  auto &copy0 = args.gradients.copies[0], &copy1 = args.gradients.copies[1];
-  share_scale(copy0, copy1);
-  const auto launch = backward_launch(terms, rows, any_copy(copy0, copy1));
-  launch.kernel<<<blocks, launch.threads, 0, stream>>>(args);
-  check_launch("lanes_norm_backward");
-  const std::int64_t weights = terms.lanes * kLaneTerms, vectors = (columns - weights) / 2;
-  sum_rows(partials, blocks,
-           {{{vectors, sums.mix}, {vectors, sums.blend}, {weights, sums.weights}}}, stream);
 }
 
 }  // namespace tg::cuda

@@ -18,12 +18,6 @@ struct LanesNormTerms {
   float norm_scale_1 = 1;                        // of lane 1; lane 0 has rows.norm_scale
 };
 
-// Outputs of a norm: y, norm_scale/rms [count], and y's FP8 copy (bf16 only).
-struct NormedRows {
-  void* y = nullptr;
-  float* row_scale = nullptr;
-  Fp8Copy copy{};
-};
 struct LanesNormOutputs {
   void *lane0 = nullptr, *lane1 = nullptr, *mixed = nullptr;
   NormedRows y0{}, y1{};
@@ -44,16 +38,9 @@ struct LanesNormGradients {
 struct LanesNormSums {
   SumTarget mix{}, blend{}, weights{};
 };
-// Length of the fp32 row of parameter gradients: with two lanes mix and blend, whether they exist
-// or not, then weights.
-inline std::int64_t lanes_norm_columns(const LanesNormTerms& terms, const ResidualNormRows& rows) {
-  return terms.lanes == 2 ? std::int64_t{4} * rows.width + 2 * kLaneTerms : kLaneTerms;
-}
-// Number of CTAs of the backward kernel; each writes one row of partial sums.
-int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies);
-// Takes the forward pass's terms. partials [blocks, columns] is the workspace.
+// Takes the forward pass's terms.
 void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
-                         const LanesNormGradients& gradients, int blocks, float* partials,
-                         const LanesNormSums& sums, Stream stream);
+                         const LanesNormGradients& gradients, const LanesNormSums& sums,
+                         const Workspace& workspace, Stream stream);
 
 }  // namespace tg::cuda

@@ -2,7 +2,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/norm/input_gradient_hopper.h"
 #include "ops/norm/linear_residual_norm_hopper.h"
 #include "ops/norm/norm_outputs.h"
 #include "ops/operands.h"
@@ -32,23 +31,19 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
                                const Weight& weight, const NormOptions& norm,
                                const at::Tensor& row_scale, const PassedGradientsPtr& passed) {
-    const auto width = x.size(-1), rows = x.numel() / width;
-    const auto fp32 = x.options().dtype(at::kFloat);
     const auto residual = at::empty_like(x);
-    const auto squares =
-        at::empty({rows, cuda::linear_residual_parts(static_cast<int>(width))}, fp32);
-    cuda::linear_residual_norm(
-        {.rows = static_cast<int>(rows),
-         .in_width = static_cast<int>(in.size(-1)),
-         .width = static_cast<int>(width),
-         .channels = static_cast<int>(norm.channels == 0 ? width : norm.channels),
-         .norm_scale = static_cast<float>(norm.scale)},
-        const_data(in), const_data(weight.value), const_data(x), mutable_data(residual),
-        mutable_fp32_data(squares), mutable_fp32_data(row_scale), current_stream(x));
+    const auto rows = norm_rows(x, norm);
+    cuda::linear_residual_norm({.rows = static_cast<int>(rows.count),
+                                .in_width = static_cast<int>(in.size(-1)),
+                                .width = rows.width,
+                                .channels = rows.channels,
+                                .norm_scale = rows.norm_scale},
+                               const_data(in), const_data(weight.value), const_data(x),
+                               mutable_data(residual), mutable_fp32_data(row_scale),
+                               workspace_like(x), current_stream(x));
     context->save_for_backward({in, weight.value, residual});
     context->saved_data["weight"] = in_capsule(weight);
-    context->saved_data["norm_scale"] = norm.scale;
-    context->saved_data["channels"] = norm.channels;
+    context->saved_data["norm"] = in_capsule(norm);
     context->saved_data["passed"] = in_capsule(passed);
     context->set_materialize_grads(false);
     return {residual, residual.variable_data()};
@@ -59,17 +54,14 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     const auto &in = saved[0], &residual = saved[2];
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
-    const auto rows = residual_norm_rows(residual, context->saved_data["norm_scale"].toDouble(),
-                                         context->saved_data["channels"].toInt());
+    const auto norm = from_capsule<NormOptions>(context->saved_data["norm"]);
     const auto dx = at::empty_like(residual);
-    const cuda::ResidualNormTerms terms{.x = const_data(residual)};
-    cuda::residual_norm_backward(terms, rows,
+    cuda::residual_norm_backward({.x = const_data(residual)}, norm_rows(residual, norm),
                                  {.dresidual = const_data(dresidual),
                                   .dy = const_data(dy),
                                   .dx = mutable_data(dx),
                                   .dy_is_scaled = true},
-                                 cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
-                                 /*partials=*/nullptr, /*sums=*/{}, current_stream(residual));
+                                 /*sums=*/{}, workspace_like(residual), current_stream(residual));
     const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
     const at::Tensor none;
     const auto d_in = passed && passed->takes_delta

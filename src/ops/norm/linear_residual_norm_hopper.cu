@@ -62,14 +62,9 @@ __global__ void __launch_bounds__(kScaleThreads)
 
 }  // namespace
 
-int linear_residual_parts(int width) {
-  const int columns = tile_columns(width);
-  return (width + columns - 1) / columns;
-}
-
 void linear_residual_norm(const LinearResidualShape& shape, const void* in, const void* weight,
-                          const void* x, void* residual, float* squares, float* row_scale,
-                          Stream stream) {
+                          const void* x, void* residual, float* row_scale,
+                          const Workspace& workspace, Stream stream) {
   if (shape.rows == 0) return;
   const GemmProblem problem{.m = shape.rows,
                             .n = shape.width,
@@ -78,7 +73,8 @@ void linear_residual_norm(const LinearResidualShape& shape, const void* in, cons
                             .b = weight,
                             .c = x,
                             .d = residual};
-  const int parts = linear_residual_parts(shape.width);
+  const int tile = tile_columns(shape.width), parts = (shape.width + tile - 1) / tile;
+  float* const squares = workspace(std::int64_t{shape.rows} * parts);
   dispatch_tile_columns(shape.width, [&](auto columns) {
     launch_gemm(problem, ResidualEpilogue<columns()>{squares, shape.rows, parts},
                 "linear_residual_norm", stream);

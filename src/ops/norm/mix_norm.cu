@@ -45,7 +45,8 @@ struct ForwardArgs {
   MixNormTerms terms;
   ResidualNormRows rows;
   void* sum;
-  MixNormed normed;
+  bool norms;
+  NormedRows normed;
 };
 
 // kTerms: at least the number of terms; the others are null.
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
       for (int i = 0; i < kLaneColumns; ++i)
         squares = fmaf(sum.chunks[k][i], sum.chunks[k][i], squares);
     }
-    if (args.normed.wanted)
+    if (args.norms)
       write_normed<Layout>(sum, squares, row, width, args.rows.channels, args.rows.norm_scale,
                            args.normed.y, args.normed.row_scale, y_copy);
   }
@@ -190,52 +191,39 @@ void dispatch_terms(int count, Op op) {
   op(std::integral_constant<int, kMaxMixTerms>{});
 }
 
-using BackwardLaunch = RowsLaunch<BackwardArgs>;
-BackwardLaunch backward_launch(const MixNormTerms& terms, const ResidualNormRows& rows,
-                               bool copies) {
-  BackwardLaunch launch{};
+}  // namespace
+
+void mix_norm_backward(const MixNormTerms& terms, const ResidualNormRows& rows,
+                       const MixNormGradients& gradients, float* scalars,
+                       const Workspace& workspace, Stream stream) {
+  const BackwardArgs args{terms, rows, gradients, /*partials=*/nullptr};
+  const AllColumnSums sums{{{scalars == nullptr ? 0 : terms.count, {scalars}}}};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
-    const int threads = Layout::threads(rows.width, kBackwardWarps<Layout>);
     dispatch_terms(terms.count, [&](auto terms_of) {
-      dispatch_copies<typename Layout::T>(copies, [&](auto copied) {
-        launch = {mix_backward_kernel<Layout, terms_of(), copied()>, threads,
-                  Layout::rows_per_block(threads)};
+      dispatch_copies<typename Layout::T>(gradients.copy.values != nullptr, [&](auto copies) {
+        launch_backward<Layout>(mix_backward_kernel<Layout, terms_of(), copies()>, args,
+                                kBackwardWarps<Layout>, sums, workspace, "mix_norm_backward",
+                                stream);
       });
     });
   });
-  return launch;
 }
 
-}  // namespace
-
 void mix_norm_forward(const MixNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                      const MixNormed& normed, Stream stream) {
-  const ForwardArgs args{terms, rows, sum, normed};
+                      const NormedRows* normed, Stream stream) {
+  const ForwardArgs args{terms, rows, sum, normed != nullptr,
+                         normed == nullptr ? NormedRows{} : *normed};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     dispatch_terms(terms.count, [&](auto terms_of) {
-      dispatch_copies<typename Layout::T>(normed.copy.values != nullptr, [&](auto copies) {
+      dispatch_copies<typename Layout::T>(args.normed.copy.values != nullptr, [&](auto copies) {
         launch_forward<Layout>(mix_forward_kernel<Layout, terms_of(), copies()>, args,
                                kForwardWarps, stream);
       });
     });
   });
   check_launch("mix_norm_forward");
-}
-
-int mix_norm_blocks(const MixNormTerms& terms, const ResidualNormRows& rows, bool copies) {
-  return backward_launch(terms, rows, copies).blocks(rows);
-}
-
-void mix_norm_backward(const MixNormTerms& terms, const ResidualNormRows& rows,
-                       const MixNormGradients& gradients, int blocks, float* partials,
-                       float* scalars, Stream stream) {
-  const auto launch = backward_launch(terms, rows, gradients.copy.values != nullptr);
-  launch.kernel<<<blocks, launch.threads, 0, stream>>>(
-      BackwardArgs{terms, rows, gradients, partials});
-  check_launch("mix_norm_backward");
-  if (partials != nullptr) sum_rows(partials, blocks, terms.count, scalars, stream);
 }
 
 }  // namespace tg::cuda

@@ -18,15 +18,9 @@ struct MixNormTerms {
   const void* terms[kMaxMixTerms] = {};
   MixCoefficient coefficients[kMaxMixTerms] = {};
 };
-// Outputs of the norm of the sum x'; null: not written. `wanted`: any of them is.
-struct MixNormed {
-  bool wanted = false;
-  void* y = nullptr;
-  float* row_scale = nullptr;
-  Fp8Copy copy{};
-};
+// `normed`: of the sum x'; null: there is no norm.
 void mix_norm_forward(const MixNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                      const MixNormed& normed, Stream stream);
+                      const NormedRows* normed, Stream stream);
 
 // Gradient of a coefficient for each row, of the coefficient's dtype; null: not needed.
 struct MixCoefficientGradient {
@@ -46,12 +40,9 @@ struct MixNormGradients {
   int copied = -1;  // the term whose gradient has an FP8 copy (bf16 only)
   Fp8Copy copy{};
 };
-// Number of CTAs of the backward kernel; each writes one row of partial sums.
-int mix_norm_blocks(const MixNormTerms& terms, const ResidualNormRows& rows, bool copies);
-// `scalars` [count]: gradients of the coefficients that all rows share, null if there are none;
-// partials [blocks, count] is then the workspace.
+// `scalars` [count]: gradients of the coefficients that all rows share, null if there are none.
 void mix_norm_backward(const MixNormTerms& terms, const ResidualNormRows& rows,
-                       const MixNormGradients& gradients, int blocks, float* partials,
-                       float* scalars, Stream stream);
+                       const MixNormGradients& gradients, float* scalars,
+                       const Workspace& workspace, Stream stream);
 
 }  // namespace tg::cuda

@@ -21,19 +21,15 @@ namespace {
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
-// Gradient buffers of constant parameters (MixWeight::gradient).
-struct MixGradients {
-  at::Tensor skip, mix;
-};
 struct KernelTerms {
   Tensors in;
-  MixGradients gradients;
+  at::Tensor skip_gradient, mix_gradient;  // of MixWeight
 };
 
 // Matches the terms to the form that the kernels support; nullopt if they do not match.
 std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
-  Tensors in;
-  MixGradients gradients;
+  KernelTerms matched;
+  auto& in = matched.in;
   auto next = terms.begin();
   const auto take = [&](std::size_t tensor, std::size_t weight, const MixWeight& coefficients) {
     in[tensor] = (next++)->tensor;
@@ -44,21 +40,21 @@ std::optional<KernelTerms> match_kernel_terms(const MixTerms& terms) {
   if (is_plain()) in[kX] = (next++)->tensor;
   if (is_plain()) in[kBranch] = (next++)->tensor;
   if (next != terms.end() && next->weight.defined() && next->weight.value.dim() <= 1)
-    gradients.skip = take(kSkip, kSkipWeight, next->weight);
+    matched.skip_gradient = take(kSkip, kSkipWeight, next->weight);
   else if (std::distance(next, terms.end()) == 2 && next->blend.defined() &&
            next->blend.value.dim() == 2)
-    gradients.skip = take(kSkip, kSkipWeight, next->blend);
+    matched.skip_gradient = take(kSkip, kSkipWeight, next->blend);
   if (next != terms.end() && next->blend.defined() && next->tensor.defined())
-    gradients.mix = take(kX0, kMix, next->blend);
+    matched.mix_gradient = take(kX0, kMix, next->blend);
   // A weight [] becomes a vector; autograd sums its gradient.
   if (in[kSkipWeight].defined() && in[kSkipWeight].dim() == 0 && in[kX].defined()) {
-    if (gradients.skip.defined()) return std::nullopt;
+    if (matched.skip_gradient.defined()) return std::nullopt;
     in[kSkipWeight] = in[kSkipWeight].expand(in[kX].size(-1)).contiguous();
   }
   const bool blend = in[kSkipWeight].defined() && in[kSkipWeight].dim() == 2;
   if (!in[kX].defined() || next != terms.end() || (blend && !in[kMix].defined()))
     return std::nullopt;
-  return KernelTerms{in, gradients};
+  return matched;
 }
 
 cuda::ResidualNormTerms pointers(const Tensors& tensors) {
@@ -76,105 +72,79 @@ cuda::ResidualNormTerms pointers(const Tensors& tensors) {
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
+  // Arguments that are not differentiable tensors.
+  struct Call {
+    GivenInputs<kTensors> inputs;
+    NormOptions norm{};
+    bool keep_sum = false;
+    Fp8Scaling branch_scaling{};             // for the branch's gradient
+    at::Tensor skip_gradient, mix_gradient;  // of MixWeight
+  };
+
   // Returns x', y, then x0 if there is a mix, then the sum if keep_sum. An output equal to an input
   // or another output is an alias of it, so that its gradient passes through backward().
-  static variable_list forward(AutogradContext* context, const OptionalTensor& x,
-                               const OptionalTensor& branch, const OptionalTensor& skip,
-                               const OptionalTensor& skip_weight, const OptionalTensor& x0,
-                               const OptionalTensor& mix, const MixGradients& mix_gradients,
-                               const NormOptions& norm, bool keep_sum, const NormOutputs& outputs,
-                               const Fp8Scaling& branch_gradient_scaling) {
-    Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
-               or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
+  static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call,
+                               const NormOutputs& outputs) {
+    auto in = call.inputs.spread(defined);
     const bool mixed = in[kMix].defined(), skips = in[kSkipWeight].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
-    const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(outputs.writes_y());
-    const auto rows = residual_norm_rows(in[kX], norm.scale, norm.channels);
+    const auto sum = like(call.keep_sum && adds && (skips || mixed));
+    const auto residual = like(adds || skips || mixed);
     const auto next = residual.defined() ? residual : in[kX].variable_data();
-    cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
-                                mutable_data(y), mutable_fp32_data(outputs.row_scale),
-                                fp8_copy(outputs.rounded, norm.rounding), current_stream(in[kX]));
+    cuda::residual_norm_forward(pointers(in), norm_rows(in[kX], call.norm), mutable_data(sum),
+                                mutable_data(residual), outputs.pointers(), current_stream(in[kX]));
 
-    variable_list out{next, outputs.writes_y() ? y : next.variable_data()};
+    variable_list out{next, outputs.y.defined() ? outputs.y : next.variable_data()};
     if (mixed) out.push_back(in[kX0].variable_data());
-    if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
+    if (call.keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
     // For the mix's gradient, backward recomputes the sum before the mix from tensors that are
     // saved anyway. Without a mix it needs only x', which the next block saves as well.
-    std::int64_t given = 0;
-    for (std::size_t i = 0; i < kTensors; ++i) given |= std::int64_t{in[i].defined()} << i;
     if (!mixed) {
       in[kX] = next;
       in[kBranch].reset();
     }
     context->save_for_backward({in.begin(), in.end()});
-    context->saved_data["given"] = given;
-    context->saved_data["mix_gradients"] = in_capsule(mix_gradients);
-    context->saved_data["norm_scale"] = norm.scale;
-    context->saved_data["keep_sum"] = keep_sum;
-    context->saved_data["channels"] = norm.channels;
-    context->saved_data["dy_is_scaled"] = outputs.form == NormedForm::deferred_scale;
-    context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
+    context->saved_data["call"] = in_capsule(call);
     context->set_materialize_grads(false);
     return out;
   }
 
   // `upstream` by reference: copying the list would raise dx0's use count.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    const auto saved = context->get_saved_variables();
-    Tensors in;
-    std::copy(saved.begin(), saved.end(), in.begin());
-    const auto given = context->saved_data["given"].toInt();
-    const auto needs_grad =
-        needed_gradients<kTensors>(*context, [&](std::size_t i) { return (given >> i & 1) != 0; });
+    const auto call = from_capsule<Call>(context->saved_data["call"]);
+    const auto in = saved_tensors<kTensors>(*context);
+    const auto needs_grad = call.inputs.needs_grad(*context);
 
     const bool mixed = in[kMix].defined();
     // Accumulates in place into the later blocks' dx0 if nothing else refers to it.
     const bool reuse = mixed && is_sole_owner(upstream[2]);
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
     const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
-    const auto dsum = context->saved_data["keep_sum"].toBool()
-                          ? aligned_contiguous(upstream[mixed ? 3 : 2])
-                          : at::Tensor();
+    const auto dsum = call.keep_sum ? aligned_contiguous(upstream[mixed ? 3 : 2]) : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     Tensors d;
     d[kX] = d[kBranch] = like(needs_grad[kX] || needs_grad[kBranch]);
     d[kSkip] = like(needs_grad[kSkip]);
     d[kX0] = reuse ? dx0_later : like(needs_grad[kX0]);
-
-    const auto rows = residual_norm_rows(in[kX], context->saved_data["norm_scale"].toDouble(),
-                                         context->saved_data["channels"].toInt());
-    const auto terms = pointers(in);
-    const auto columns = cuda::residual_norm_columns(terms, rows);
-    const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
-    const auto rounded = needs_grad[kBranch] ? empty_fp8_like(d[kBranch], scaling) : at::Tensor();
-    const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
-    const auto fp32 = in[kX].options().dtype(at::kFloat);
-    const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
-    const auto accumulated = from_capsule<MixGradients>(context->saved_data["mix_gradients"]);
-    if (mixed) d[kMix] = sums_of(in[kMix], accumulated.mix);
-    if (in[kSkipWeight].defined()) d[kSkipWeight] = sums_of(in[kSkipWeight], accumulated.skip);
-    cuda::residual_norm_backward(terms, rows,
-                                 {.dsum = const_data(dsum),
-                                  .dresidual = const_data(dresidual),
-                                  .dy = const_data(dy),
-                                  .dx0_later = const_data(dx0_later),
-                                  .dx = mutable_data(d[kX]),
-                                  .dskip = mutable_data(d[kSkip]),
-                                  .dx0 = mutable_data(d[kX0]),
-                                  .dx_copy = fp8_copy(rounded, scaling),
-                                  .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
-                                 blocks, mutable_fp32_data(partials),
-                                 {.mix = sum_target(d[kMix], accumulated.mix),
-                                  .skip = sum_target(d[kSkipWeight], accumulated.skip)},
-                                 current_stream(in[kX]));
-
-    variable_list gradients(kTensors + 5);
-    for (std::size_t i = 0; i < kTensors; ++i)
-      if (needs_grad[i]) gradients[i] = d[i];
-    return gradients;
+    const auto rounded =
+        needs_grad[kBranch] ? empty_fp8_like(d[kBranch], call.branch_scaling) : at::Tensor();
+    cuda::residual_norm_backward(
+        pointers(in), norm_rows(in[kX], call.norm),
+        {.dsum = const_data(dsum),
+         .dresidual = const_data(dresidual),
+         .dy = const_data(dy),
+         .dx0_later = const_data(dx0_later),
+         .dx = mutable_data(d[kX]),
+         .dskip = mutable_data(d[kSkip]),
+         .dx0 = mutable_data(d[kX0]),
+         .dx_copy = fp8_copy(rounded, call.branch_scaling),
+         .dy_is_scaled = call.norm.form == NormedForm::deferred_scale},
+        {.mix = sum_target(d[kMix], in[kMix], call.mix_gradient),
+         .skip = sum_target(d[kSkipWeight], in[kSkipWeight], call.skip_gradient)},
+        workspace_like(in[kX]), current_stream(in[kX]));
+    return call.inputs.gradients(*context, d, /*others=*/2);
   }
 };
 
@@ -190,17 +160,14 @@ bool supported(const Tensors& in) {
   return data(kBranch) && data(kSkip) && data(kX0) && fp32(kSkipWeight) && fp32(kMix);
 }
 
-ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_scaling,
+ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_scaling,
                    const NormOptions& norm, bool keep_sum) {
-  const auto& in = terms.in;
-  const auto& x = in[kX];
-  const auto outputs = norm_outputs(x, norm);
-  const auto input = [](const at::Tensor& tensor) {
-    return optional_tensor(aligned_contiguous(tensor));
-  };
-  const auto out = FusedResidualNorm::apply(
-      input(x), input(in[kBranch]), input(in[kSkip]), input(in[kSkipWeight]), input(in[kX0]),
-      input(in[kMix]), terms.gradients, norm, keep_sum, outputs, branch_gradient_scaling);
+  auto in = terms.in;
+  const auto outputs = norm_outputs(in[kX], norm);
+  std::ranges::transform(in, in.begin(), aligned_contiguous);
+  const FusedResidualNorm::Call call{GivenInputs(in), outputs.norm,        keep_sum,
+                                     branch_scaling,  terms.skip_gradient, terms.mix_gradient};
+  const auto out = FusedResidualNorm::apply(at::TensorList(defined_of(in)), call, outputs);
   return {.sum = keep_sum ? out.back() : at::Tensor(),
           .x = out[0],
           .y = outputs.input(out[1]),

@@ -39,9 +39,8 @@ __device__ inline ResidualSums residual_sums(float x, float branch, float skip, 
 struct ForwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
-  void *sum, *residual, *y;
-  float* row_scale;
-  Fp8Copy y_copy;
+  void *sum, *residual;
+  NormedRows normed;
 };
 
 constexpr int kForwardWarps = 8;
@@ -51,7 +50,7 @@ template <typename Layout, bool copies, bool blend>
 __global__ void __launch_bounds__(kForwardWarps* kWarp)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
   using T = typename Layout::T;
-  Fp8Writer<copies> y_copy(args.y_copy);
+  Fp8Writer<copies> y_copy(args.normed.copy);
   const int width = args.rows.width, column = Layout::column();
   for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
     const auto offset = row * width + column;
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
         squares = fmaf(residual.chunks[k][i], residual.chunks[k][i], squares);
     }
     write_normed<Layout>(residual, squares, row, width, args.rows.channels, args.rows.norm_scale,
-                         args.y, args.row_scale, y_copy);
+                         args.normed.y, args.normed.row_scale, y_copy);
   }
   y_copy.end();
 }
@@ -95,9 +94,16 @@ struct BackwardArgs {
   float* partials;  // [blocks, columns]
 };
 
-// Registers hold a row of eight tensors and kVectors vectors of parameter gradients (see
-// residual_norm_vectors). CTAs have as many warps as the registers allow, since each CTA adds a row
-// of partials for sum_rows.
+// Layout of a row of partials: vectors for mix[0], mix[1], sum_blend (omitted if null) and
+// skip_weight, up to the last that exists; then the two elements of a scalar mix. Returns the
+// number of vectors.
+int num_vectors(const ResidualNormTerms& terms) {
+  if (terms.sum_blend != nullptr) return 4;
+  return terms.skip != nullptr ? 3 : terms.mix_is_vector ? 2 : 0;
+}
+
+// Registers hold a row of eight tensors and kVectors vectors of parameter gradients. CTAs have as
+// many warps as the registers allow, since each CTA adds a row of partials for sum_rows.
 template <typename Layout, int kVectors>
 constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWarps
                                : kVectors == 0                       ? 16
@@ -206,71 +212,51 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     write_scalar_partials(pair, partials + std::int64_t{kVectors} * width);
 }
 
-using BackwardLaunch = RowsLaunch<BackwardArgs>;
-BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                               bool copies_dx) {
-  BackwardLaunch launch{};
-  dispatch_layout(rows, [&](auto layout) {
-    using Layout = decltype(layout);
-    const auto set_launch = [&]<int kVectors>() {
-      const int threads = Layout::threads(rows.width, kBackwardWarps<Layout, kVectors>);
-      dispatch_copies<typename Layout::T>(copies_dx, [&](auto copies) {
-        launch = {backward_kernel<Layout, kVectors, copies()>, threads,
-                  Layout::rows_per_block(threads)};
-      });
-    };
-    switch (residual_norm_vectors(terms)) {
-      case 0:
-        return set_launch.template operator()<0>();
-      case 2:
-        return set_launch.template operator()<2>();
-      case 3:
-        return set_launch.template operator()<3>();
-      default:
-        return set_launch.template operator()<4>();
-    }
-  });
-  return launch;
-}
-
 }  // namespace
 
-void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
-                           Stream stream) {
-  const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
+void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
+                            const ResidualNormGradients& gradients, const ResidualNormSums& sums,
+                            const Workspace& workspace, Stream stream) {
+  const std::int64_t vectors = num_vectors(terms), mixes = vectors > 0 ? 2 : 0;
+  const bool scalar_mix = terms.mix != nullptr && !terms.mix_is_vector;
+  const AllColumnSums parts{{{mixes * rows.width, terms.mix_is_vector ? sums.mix : SumTarget{}},
+                             {(vectors - mixes) * rows.width, sums.skip},
+                             {scalar_mix ? 2 : 0, sums.mix}}};
+  const BackwardArgs args{terms, rows, gradients, parts.columns(), /*partials=*/nullptr};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
-    dispatch_copies<typename Layout::T>(y_copy.values != nullptr, [&](auto copies) {
+    const auto launch = [&]<int kVectors>() {
+      dispatch_copies<typename Layout::T>(gradients.dx_copy.values != nullptr, [&](auto copies) {
+        launch_backward<Layout>(backward_kernel<Layout, kVectors, copies()>, args,
+                                kBackwardWarps<Layout, kVectors>, parts, workspace,
+                                "residual_norm_backward", stream);
+      });
+    };
+    switch (vectors) {
+      case 0:
+        return launch.template operator()<0>();
+      case 2:
+        return launch.template operator()<2>();
+      case 3:
+        return launch.template operator()<3>();
+      default:
+        return launch.template operator()<4>();
+    }
+  });
+}
+
+void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
+                           void* residual, const NormedRows& normed, Stream stream) {
+  const ForwardArgs args{terms, rows, sum, residual, normed};
+  dispatch_layout(rows, [&](auto layout) {
+    using Layout = decltype(layout);
+    dispatch_copies<typename Layout::T>(normed.copy.values != nullptr, [&](auto copies) {
       const auto kernel = terms.sum_blend != nullptr ? forward_kernel<Layout, copies(), true>
                                                      : forward_kernel<Layout, copies(), false>;
       launch_forward<Layout>(kernel, args, kForwardWarps, stream);
     });
   });
   check_launch("residual_norm_forward");
-}
-
-int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                         bool copies_dx) {
-  return backward_launch(terms, rows, copies_dx).blocks(rows);
-}
-
-void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                            const ResidualNormGradients& gradients, int blocks, float* partials,
-                            const ResidualNormSums& sums, Stream stream) {
-  const auto launch = backward_launch(terms, rows, gradients.dx_copy.values != nullptr);
-  const auto columns = residual_norm_columns(terms, rows);
-  launch.kernel<<<blocks, launch.threads, 0, stream>>>(
-      BackwardArgs{terms, rows, gradients, columns, partials});
-  check_launch("residual_norm_backward");
-  if (columns == 0) return;
-  const auto vectors = residual_norm_vectors(terms);
-  const std::int64_t mixes = std::int64_t{vectors > 0 ? 2 : 0} * rows.width;
-  const std::int64_t skips = std::int64_t{vectors} * rows.width - mixes;
-  const SumTarget none, vector = terms.mix_is_vector ? sums.mix : none,
-                        scalars = terms.mix_is_vector ? none : sums.mix;
-  sum_rows(partials, blocks,
-           {{{mixes, vector}, {skips, sums.skip}, {columns - mixes - skips, scalars}}}, stream);
 }
 
 }  // namespace tg::cuda

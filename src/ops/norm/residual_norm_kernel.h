@@ -2,6 +2,7 @@
 #include "device/launch.h"
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/norm/sum_rows.h"
+#include "ops/workspace.h"
 
 namespace tg::cuda {
 
@@ -23,11 +24,16 @@ struct ResidualNormTerms {
   // Coefficient [width] of x + branch, next to skip_weight; requires a mix, but no skip.
   const float* sum_blend = nullptr;
 };
-// Writes x + branch (`sum`), x' (`residual`), y and norm_scale/rms [count] (`row_scale`); null: not
-// written. `y_copy`: FP8 copy of y (bf16 only), also if y is null.
+// Outputs of a norm: y, norm_scale/rms [count], and y's FP8 copy (bf16 only), also if y is null.
+// Null: not written.
+struct NormedRows {
+  void* y = nullptr;
+  float* row_scale = nullptr;
+  Fp8Copy copy{};
+};
+// Writes x + branch (`sum`), x' (`residual`) and its norm; null: not written.
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
-                           Stream stream);
+                           void* residual, const NormedRows& normed, Stream stream);
 
 // Backward takes the forward pass's terms. Without a mix, x must be x' instead, `branch` is not
 // needed, and `skip` only for skip_weight's gradient. dx is also the branch's gradient.
@@ -40,29 +46,12 @@ struct ResidualNormGradients {
   bool dy_is_scaled = false;  // already multiplied by norm_scale/rms
 };
 
-// Layout of the fp32 row of parameter gradients: vectors for mix[0], mix[1], sum_blend (omitted if
-// null) and skip_weight, up to the last that exists; then the two elements of a scalar mix. Returns
-// the number of vectors.
-inline int residual_norm_vectors(const ResidualNormTerms& terms) {
-  if (terms.sum_blend != nullptr) return 4;
-  return terms.skip != nullptr ? 3 : terms.mix_is_vector ? 2 : 0;
-}
-inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
-                                          const ResidualNormRows& rows) {
-  const bool scalar_mix = terms.mix != nullptr && !terms.mix_is_vector;
-  return std::int64_t{residual_norm_vectors(terms)} * rows.width + (scalar_mix ? 2 : 0);
-}
-// Number of CTAs of the backward kernel; each writes one row of partial sums.
-int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                         bool copies_dx);
-
 // Targets for the gradients of mix, and of skip_weight or of sum_blend and skip_weight [2, width].
 struct ResidualNormSums {
   SumTarget mix{}, skip{};
 };
-// partials [blocks, residual_norm_columns()] is the workspace; null if there are no columns.
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                            const ResidualNormGradients& gradients, int blocks, float* partials,
-                            const ResidualNormSums& sums, Stream stream);
+                            const ResidualNormGradients& gradients, const ResidualNormSums& sums,
+                            const Workspace& workspace, Stream stream);
 
 }  // namespace tg::cuda

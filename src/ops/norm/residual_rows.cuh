@@ -122,18 +122,21 @@ void launch_forward(void (*kernel)(Args), const Args& args, int warps, Stream st
   kernel<<<blocks, threads, 0, stream>>>(args);
 }
 
-// A backward kernel for a layout, and how it is launched.
-template <typename Args>
-struct RowsLaunch {
-  void (*kernel)(Args);
-  int threads, rows_per_block;
-
-  // Number of CTAs: one wave, since more would only add rows of partial sums.
-  int blocks(const ResidualNormRows& rows) const {
-    int resident = 1;
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0);
-    return blocks_for((rows.count + rows_per_block - 1) / rows_per_block, resident);
-  }
-};
+// Launches a backward kernel and sums its rows of args.partials [CTAs, columns], the workspace. One
+// wave of CTAs, since more would only add rows.
+template <typename Layout, typename Args>
+void launch_backward(void (*kernel)(Args), Args args, int warps, const AllColumnSums& sums,
+                     const Workspace& workspace, const char* name, Stream stream) {
+  const int threads = Layout::threads(args.rows.width, warps);
+  const int rows_per_block = Layout::rows_per_block(threads);
+  int resident = 1;
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, 0);
+  const int blocks = blocks_for((args.rows.count + rows_per_block - 1) / rows_per_block, resident);
+  const auto columns = sums.columns();
+  args.partials = columns > 0 ? workspace(blocks * columns) : nullptr;
+  kernel<<<blocks, threads, 0, stream>>>(args);
+  check_launch(name);
+  if (columns > 0) sum_rows(args.partials, blocks, sums, stream);
+}
 
 }  // namespace tg::cuda

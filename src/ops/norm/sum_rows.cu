@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
 }  // namespace
 
 void sum_rows(const float* partials, std::int64_t rows, const AllColumnSums& sums, Stream stream) {
-  std::int64_t columns = 0;
-  for (const auto& part : sums.parts) columns += part.columns;
+  const auto columns = sums.columns();
   const auto blocks = static_cast<unsigned>((columns + kWarp - 1) / kWarp);
   sum_rows_kernel<<<blocks, dim3(kWarp, kWarps), 0, stream>>>(partials, rows, columns, sums);
   check_launch("sum_rows");

@@ -15,6 +15,12 @@ struct ColumnSums {
 inline constexpr int kMaxColumnSums = 3;
 struct AllColumnSums {
   ColumnSums parts[kMaxColumnSums];
+
+  std::int64_t columns() const {
+    std::int64_t all = 0;
+    for (const auto& part : parts) all += part.columns;
+    return all;
+  }
 };
 
 // Sums partials [rows, all columns] fp32 over rows, in a fixed order, and writes each consecutive

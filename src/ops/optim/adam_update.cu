@@ -53,14 +53,9 @@ __global__ void __launch_bounds__(kChunkThreads) adam_kernel(AdamUpdate args) {
 
 void adam_update(const AdamUpdate& args, Dtype parameter_dtype, Dtype gradient_dtype,
                  Stream stream) {
-  if (args.count == 0) return;
-  dispatch(parameter_dtype, [&](auto p) {
-    dispatch(gradient_dtype, [&](auto g) {
-      adam_kernel<decltype(p), decltype(g)>
-          <<<chunk_blocks(args.count), kChunkThreads, 0, stream>>>(args);
-    });
+  dispatch(parameter_dtype, gradient_dtype, [&](auto p, auto g) {
+    launch_chunks(adam_kernel<decltype(p), decltype(g)>, args, "adam_update", stream);
   });
-  check_launch("adam_update");
 }
 
 }  // namespace tg::cuda

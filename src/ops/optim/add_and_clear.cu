@@ -30,14 +30,10 @@ __global__ void __launch_bounds__(kChunkThreads) add_and_clear_kernel(AddAndClea
 }  // namespace
 
 void add_and_clear(const AddAndClear& args, Dtype to_dtype, Dtype from_dtype, Stream stream) {
-  if (args.count == 0) return;
-  dispatch(to_dtype, [&](auto to) {
-    dispatch(from_dtype, [&](auto from) {
-      add_and_clear_kernel<decltype(to), decltype(from)>
-          <<<chunk_blocks(args.count), kChunkThreads, 0, stream>>>(args);
-    });
+  dispatch(to_dtype, from_dtype, [&](auto to, auto from) {
+    launch_chunks(add_and_clear_kernel<decltype(to), decltype(from)>, args, "add_and_clear",
+                  stream);
   });
-  check_launch("add_and_clear");
 }
 
 }  // namespace tg::cuda

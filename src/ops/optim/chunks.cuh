@@ -39,4 +39,18 @@ inline int chunk_blocks(std::int64_t count) {
   return blocks_for((count + kChunkThreads * kChunk - 1) / (kChunkThreads * kChunk), 8);
 }
 
+// Launches a kernel over the chunks of args.count elements, if there are any.
+template <typename Args>
+void launch_chunks(void (*kernel)(Args), const Args& args, const char* name, Stream stream) {
+  if (args.count == 0) return;
+  kernel<<<chunk_blocks(args.count), kChunkThreads, 0, stream>>>(args);
+  check_launch(name);
+}
+
+// Calls op(A{}, B{}) with the element types of both dtypes.
+template <typename Op>
+void dispatch(Dtype a_dtype, Dtype b_dtype, Op op) {
+  dispatch(a_dtype, [&](auto a) { dispatch(b_dtype, [&](auto b) { op(a, b); }); });
+}
+
 }  // namespace tg::cuda

@@ -55,42 +55,30 @@ __global__ void __launch_bounds__(kChunkThreads) step_kernel(MuonStep args) {
   });
 }
 
-template <bool averages, typename M, typename G, typename L>
-void launch_momentum(const MuonMomentum& args, Stream stream) {
-  momentum_kernel<averages, M, G, L><<<chunk_blocks(args.count), kChunkThreads, 0, stream>>>(args);
-}
-
 }  // namespace
 
 void nesterov_momentum(const MuonMomentum& args, Dtype momentum_dtype, Dtype gradient_dtype,
                        Stream stream) {
-  if (args.count == 0) return;
-  dispatch(momentum_dtype, [&](auto m) {
-    dispatch(gradient_dtype, [&](auto g) {
-      launch_momentum<false, decltype(m), decltype(g), decltype(m)>(args, stream);
-    });
+  dispatch(momentum_dtype, gradient_dtype, [&](auto m, auto g) {
+    using M = decltype(m);
+    launch_chunks(momentum_kernel<false, M, decltype(g), M>, args, "nesterov_momentum", stream);
   });
-  check_launch("nesterov_momentum");
 }
 
 void averaged_momentum(const MuonMomentum& args, Dtype gradient_dtype, Dtype lookahead_dtype,
                        Stream stream) {
-  if (args.count == 0) return;
-  dispatch(gradient_dtype, [&](auto g) {
-    dispatch(lookahead_dtype,
-             [&](auto l) { launch_momentum<true, float, decltype(g), decltype(l)>(args, stream); });
+  dispatch(gradient_dtype, lookahead_dtype, [&](auto g, auto l) {
+    launch_chunks(momentum_kernel<true, float, decltype(g), decltype(l)>, args, "averaged_momentum",
+                  stream);
   });
-  check_launch("averaged_momentum");
 }
 
 void decayed_step(const MuonStep& args, Dtype update_dtype, Stream stream) {
-  if (args.count == 0) return;
   dispatch(update_dtype, [&](auto u) {
-    const auto kernel =
-        args.cautious ? step_kernel<true, decltype(u)> : step_kernel<false, decltype(u)>;
-    kernel<<<chunk_blocks(args.count), kChunkThreads, 0, stream>>>(args);
+    using U = decltype(u);
+    launch_chunks(args.cautious ? step_kernel<true, U> : step_kernel<false, U>, args,
+                  "decayed_step", stream);
   });
-  check_launch("decayed_step");
 }
 
 }  // namespace tg::cuda

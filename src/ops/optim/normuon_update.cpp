@@ -38,11 +38,9 @@ at::Tensor normalized_variance(const at::Tensor& x, const at::Tensor& q, double 
                                    .q = mutable_fp32_data(q),
                                    .beta2 = beta2,
                                    .skip = skip.const_data_ptr<bool>()};
-    const auto out = at::empty_like(iterated), scales = at::empty_like(q);
-    const auto partials =
-        at::empty({x.size(0), cuda::second_moment_parts(args), args.kept}, q.options());
-    cuda::normalize_variance(args, mutable_fp32_data(partials), mutable_fp32_data(scales),
-                             mutable_data(out), dtype_of(x), current_stream(x));
+    const auto out = at::empty_like(iterated);
+    cuda::normalize_variance(args, mutable_data(out), dtype_of(x), workspace_like(x),
+                             current_stream(x));
     return out;
   }
   const auto wide = x.to(q.scalar_type());

@@ -117,15 +117,14 @@ __global__ void __launch_bounds__(kChunkThreads)
 
 }  // namespace
 
-std::int64_t second_moment_parts(const SecondMoments& args) {
-  return args.of_rows ? 1 : (args.rows + kPartRows - 1) / kPartRows;
-}
-
-void normalize_variance(const SecondMoments& args, float* partials, float* scales, void* out,
-                        Dtype dtype, Stream stream) {
+void normalize_variance(const SecondMoments& args, void* out, Dtype dtype,
+                        const Workspace& workspace, Stream stream) {
   const std::int64_t count = args.matrices * args.rows * args.columns;
   if (count == 0) return;
-  const auto parts = second_moment_parts(args);
+  const auto parts = args.of_rows ? 1 : (args.rows + kPartRows - 1) / kPartRows;
+  const auto kept = args.matrices * args.kept;
+  float* const scales = workspace((1 + parts) * kept);  // [matrices, kept]
+  float* const partials = scales + kept;                // [matrices, parts, kept]
   const auto blocks = [](std::int64_t items, int per_block) {
     return static_cast<unsigned>((items + per_block - 1) / per_block);
   };

@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/workspace.h"
 
 namespace tg::cuda {
 
@@ -40,12 +41,9 @@ struct SecondMoments {
   double beta2;
   const bool* skip;
 };
-// Size of `partials`, per kept number.
-std::int64_t second_moment_parts(const SecondMoments& args);
-// Writes the normalized matrices to `out`, in x's dtype. Overwrites `partials` [matrices, parts,
-// kept] and `scales` [matrices, kept].
-void normalize_variance(const SecondMoments& args, float* partials, float* scales, void* out,
-                        Dtype dtype, Stream stream);
+// Writes the normalized matrices to `out`, in x's dtype.
+void normalize_variance(const SecondMoments& args, void* out, Dtype dtype,
+                        const Workspace& workspace, Stream stream);
 
 // Kernel of adam_update.h.
 struct AdamUpdate {

@@ -1,12 +1,12 @@
-// Tests ops/attention/cudnn_attention.h against FlashAttention, which other tests compare with the
-// formula.
+// Tests cudnn_attention() of ops/attention/flash_attention.h against FlashAttention, which other
+// tests compare with the formula.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 
 #include "ops/attention/attention.h"
-#include "ops/attention/cudnn_attention.h"
+#include "ops/attention/flash_attention.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 

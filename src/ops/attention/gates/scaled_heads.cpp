@@ -30,7 +30,7 @@ at::Tensor empty_rows(const at::Tensor& x, const cuda::ScaledHeadsShape& shape) 
   return x.size(2) == shape.heads * shape.head_dim ? at::empty(x.sizes(), x.options())
                                                    : at::zeros(x.sizes(), x.options());
 }
-cuda::RowGradient row_gradient(const at::Tensor& dx) {
+cuda::TokenRows token_rows(const at::Tensor& dx) {
   if (!dx.defined()) return {};
   return {mutable_data(dx), dx.size(2)};
 }
@@ -56,7 +56,7 @@ struct FusedScaledHeads : torch::autograd::Function<FusedScaledHeads> {
     const auto d_out = readable_rows(upstream[0]), dx = empty_rows(x, shape),
                d_weights = at::empty(weights.sizes(), weights.options());
     cuda::scaled_heads_backward(shape, head_vectors(x, head_dim), token_numbers(weights),
-                                head_vectors(d_out, head_dim), row_gradient(dx),
+                                head_vectors(d_out, head_dim), token_rows(dx),
                                 mutable_data(d_weights), dtype_of(x), current_stream(x));
     return {dx, d_weights, at::Tensor()};
   }
@@ -88,21 +88,16 @@ struct FusedGatedValues : torch::autograd::Function<FusedGatedValues> {
     const auto shape = shape_of(v, weight.size(0), head_dim);
     const auto d_out = readable_rows(upstream[1]), dv = empty_rows(v, shape),
                d_weight = at::empty(weight.sizes(), weight.options());
-    const auto partials =
-        at::empty({cuda::gated_values_backward_blocks(shape), weight.numel()}, weight.options());
     at::Tensor dn;
     if (context->needs_input_grad(0))
       dn = !upstream[0].defined() ? at::zeros(n.sizes(), n.options())
            : is_sole_owner(upstream[0]) && upstream[0].is_contiguous()
                ? upstream[0]
                : upstream[0].clone(at::MemoryFormat::Contiguous);
-    cuda::gated_values_backward(shape, head_vectors(v, head_dim), value_gate(n, weight),
-                                head_vectors(d_out, head_dim),
-                                {.v = row_gradient(dv),
-                                 .n = row_gradient(dn),
-                                 .partials = mutable_fp32_data(partials),
-                                 .weight = mutable_fp32_data(d_weight)},
-                                dtype_of(v), current_stream(v));
+    cuda::gated_values_backward(
+        shape, head_vectors(v, head_dim), value_gate(n, weight), head_vectors(d_out, head_dim),
+        {.v = token_rows(dv), .n = token_rows(dn), .weight = mutable_fp32_data(d_weight)},
+        dtype_of(v), workspace_like(v), current_stream(v));
     return {dn, dv, d_weight, none};
   }
 };

@@ -29,9 +29,8 @@ at::Tensor token_rows(const HeadGateInputs& gate) {
 }  // namespace
 
 SavedGate save_gate(const HeadGateInputs& gate, AutogradContext& context) {
-  context.saved_data["gate_scale"] = gate.scale;
-  context.saved_data["gate_range"] = gate.range;
-  context.saved_data["gate_passed"] = in_capsule(gate.passed);
+  context.saved_data["gate"] =
+      in_capsule(HeadGateInputs{.scale = gate.scale, .range = gate.range, .passed = gate.passed});
   auto x = gate.x.tensor();
   // Copies the channels of materialized rows, which nothing else need keep if the projection is in
   // FP8; rows scaled by row are saved by the projection as well.
@@ -42,11 +41,10 @@ SavedGate save_gate(const HeadGateInputs& gate, AutogradContext& context) {
 
 HeadGateInputs saved_gate(const SavedGate& tensors, AutogradContext& context) {
   const auto& [x, row_scale, weight] = tensors;
-  return {.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : x,
-          .weight = weight,
-          .scale = context.saved_data["gate_scale"].toDouble(),
-          .range = context.saved_data["gate_range"].toDouble(),
-          .passed = from_capsule<PassedGradientsPtr>(context.saved_data["gate_passed"])};
+  auto gate = from_capsule<HeadGateInputs>(context.saved_data["gate"]);
+  gate.x = row_scale.defined() ? NormedInput::deferred_scale(x, row_scale) : x;
+  gate.weight = weight;
+  return gate;
 }
 
 at::Tensor exclusive_forward(const at::Tensor& y, const at::Tensor& v, const HeadGateInputs& gate,
@@ -68,14 +66,13 @@ ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
   ExclusiveBackward d{.dy = at::empty(y.sizes(), y.options()),
                       .dv = v.defined() ? at::empty(v.sizes(), v.options()) : v,
                       .d_gate_weight = {}};
-  at::Tensor d_x, partials;
+  at::Tensor d_x;
   if (gate.defined()) {
     const auto fp32 = [&](at::IntArrayRef sizes) {
       return at::empty(sizes, y.options().dtype(at::kFloat));
     };
     d.d_gate_weight = fp32(gate.weight.sizes());
     d_x = fp32({shape.tokens, gate.weight.size(1)});
-    partials = fp32({cuda::gated_exclusive_backward_blocks(shape), gate.weight.numel()});
   }
   cuda::exclusive_attention_backward(
       shape, {.y = head_vectors(y), .v = head_vectors(v), .gate = pointers(gate, rows)},
@@ -83,10 +80,8 @@ ExclusiveBackward exclusive_backward(const at::Tensor& y, const at::Tensor& v,
       {.y = mutable_data(d.dy),
        .v = mutable_data(d.dv),
        .row_delta = row_delta,
-       .gate = {.x = mutable_fp32_data(d_x),
-                .partials = mutable_fp32_data(partials),
-                .weight = mutable_fp32_data(d.d_gate_weight)}},
-      dtype_of(y), current_stream(y));
+       .gate = {.x = mutable_fp32_data(d_x), .weight = mutable_fp32_data(d.d_gate_weight)}},
+      dtype_of(y), workspace_like(y), current_stream(y));
   if (gate.defined()) gate.passed->gate_x = d_x;
   return d;
 }

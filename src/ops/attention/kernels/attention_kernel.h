@@ -1,6 +1,7 @@
 #pragma once
 #include "device/launch.h"
 #include "ops/gemm/fp8_kernel.h"
+#include "ops/workspace.h"
 
 namespace tg::cuda {
 
@@ -29,9 +30,9 @@ struct HeadGateTensors {
   float scale, range;
 };
 struct HeadGateGradients {
-  float* x;         // [tokens, window]
-  float* partials;  // workspace [CTAs of the kernel, heads·window]
-  float* weight;    // [heads, window]
+  float* x;                   // [tokens, window]
+  float* partials = nullptr;  // [CTAs, heads·window]: set by the launcher
+  float* weight;              // [heads, window]
 };
 
 // Adds `gradient` [tokens, window] to the first columns of dx [tokens, width], contiguous.
@@ -69,10 +70,8 @@ struct ExclusiveGradients {
 void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in,
                                  const RoundedHeads& out, Dtype dtype, Stream stream);
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
-                                  const HeadVectors& d_out, const ExclusiveGradients& out,
-                                  Dtype dtype, Stream stream);
-// Number of CTAs of the backward kernel with a gate; each writes a row of partial sums.
-int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
+                                  const HeadVectors& d_out, ExclusiveGradients out, Dtype dtype,
+                                  const Workspace& workspace, Stream stream);
 
 // Kernels of ops/attention/projection/qk_norm_rope.h. A null pointer omits an optional tensor.
 struct QkvShape {
@@ -118,9 +117,9 @@ struct QkNormRopeGradients {
   void* qkv;  // of q and k only; null with qkv_copy
   void* v;    // [tokens, KV, hd], v_stride elements between tokens; null: not written
   std::int64_t v_stride;
-  void* first_v;     // may alias the upstream first_v; null in the first layer
-  float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
-  float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight
+  void* first_v;              // may alias the upstream first_v; null in the first layer
+  float* partials = nullptr;  // [CTAs, heads + kWeightSums]: set by the launcher
+  float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight; or null
   Fp8Copy qkv_copy;  // only in bf16 with in.inverse_rms
 };
 
@@ -138,8 +137,7 @@ void qk_norm_rope_in_place(const QkvShape& shape, QkNormRopeInputs in, void* qkv
 void copy_heads(const QkvShape& shape, const HeadVectors& from, int heads, bool key_offset,
                 void* to, Dtype dtype, Stream stream);
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
-                           const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
-                           Dtype dtype, Stream stream);
-int qk_norm_rope_backward_blocks(const QkvShape& shape);
+                           const QkNormRopeUpstream& upstream, QkNormRopeGradients out, Dtype dtype,
+                           const Workspace& workspace, Stream stream);
 
 }  // namespace tg::cuda

@@ -253,16 +253,14 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 }  // namespace
 
-int qk_norm_rope_backward_blocks(const QkvShape& shape) {
+void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                           const QkNormRopeUpstream& upstream, QkNormRopeGradients out, Dtype dtype,
+                           const Workspace& workspace, Stream stream) {
   // At most one warp per head and token; with few tokens every head still gets a warp.
   const auto qk_rows = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
-  return blocks_for((qk_rows + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
-}
-
-void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
-                           const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
-                           Dtype dtype, Stream stream) {
-  const int blocks = qk_norm_rope_backward_blocks(shape), columns = shape.heads + kWeightSums;
+  const int blocks = blocks_for((qk_rows + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
+  const int columns = shape.heads + kWeightSums;
+  out.partials = out.sums == nullptr ? nullptr : workspace(std::int64_t{blocks} * columns);
   if (shape.tokens > 0)
     require_warps(blocks, shape.heads + shape.kv_heads, "qk_norm_rope_backward");
   const auto shared = kHeadWarps * columns * sizeof(float);
@@ -290,7 +288,7 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
     }
   });
   check_launch("qk_norm_rope_backward");
-  if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);
+  if (out.sums != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);
 }
 
 }  // namespace tg::cuda

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kHeadThreads)
 template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads)
     scaled_backward_kernel(ScaledHeadsShape shape, HeadVectors x, HeadFactors args,
-                           HeadVectors d_out, RowGradient dx, T* __restrict__ d_weights) {
+                           HeadVectors d_out, TokenRows dx, T* __restrict__ d_weights) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
@@ -207,7 +207,7 @@ void gated_values_forward(const ScaledHeadsShape& shape, const HeadVectors& v,
 
 void scaled_heads_backward(const ScaledHeadsShape& shape, const HeadVectors& x,
                            const TokenNumbers& weights, const HeadVectors& d_out,
-                           const RowGradient& dx, void* d_weights, Dtype dtype, Stream stream) {
+                           const TokenRows& dx, void* d_weights, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
   const HeadFactors factors{.given = weights, .gate = {}};
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
@@ -219,17 +219,15 @@ void scaled_heads_backward(const ScaledHeadsShape& shape, const HeadVectors& x,
   check_launch("scaled_heads_backward");
 }
 
-int gated_values_backward_blocks(const ScaledHeadsShape& shape) {
-  return token_blocks(shape.tokens, kGatedBackwardBlocks);
-}
-
 void gated_values_backward(const ScaledHeadsShape& shape, const HeadVectors& v,
                            const ValueGate& gate, const HeadVectors& d_out,
-                           const ValueGateGradients& gradients, Dtype dtype, Stream stream) {
-  const int columns = shape.heads * kWindow;
-  const int blocks = gated_values_backward_blocks(shape);
-  const auto shared = kHeadWarps * columns * sizeof(float);
+                           ValueGateGradients gradients, Dtype dtype, const Workspace& workspace,
+                           Stream stream) {
   if (shape.tokens == 0) return;
+  const int columns = shape.heads * kWindow;
+  const int blocks = token_blocks(shape.tokens, kGatedBackwardBlocks);
+  const auto shared = kHeadWarps * columns * sizeof(float);
+  gradients.partials = workspace(std::int64_t{blocks} * columns);
   const auto factors = factors_of(gate);
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);

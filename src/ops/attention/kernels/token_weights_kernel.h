@@ -33,7 +33,7 @@ void weighted_heads_backward(const ExclusiveShape& shape, const WeightedHeadsInp
 struct ScaledHeadsShape {
   int tokens, heads, head_dim;
 };
-struct RowGradient {
+struct TokenRows {
   void* data;
   std::int64_t token_stride;
 };
@@ -41,7 +41,7 @@ void scaled_heads_forward(const ScaledHeadsShape& shape, const HeadVectors& x,
                           const TokenNumbers& weights, void* out, Dtype dtype, Stream stream);
 void scaled_heads_backward(const ScaledHeadsShape& shape, const HeadVectors& x,
                            const TokenNumbers& weights, const HeadVectors& d_out,
-                           const RowGradient& dx, void* d_weights, Dtype dtype, Stream stream);
+                           const TokenRows& dx, void* d_weights, Dtype dtype, Stream stream);
 
 // gated_values(): channels of n, and of v, that a gate reads.
 constexpr int kValueGateWindow = 6;
@@ -51,16 +51,16 @@ struct ValueGate {
   const float* weight;  // [heads, 2·kValueGateWindow]
 };
 struct ValueGateGradients {
-  RowGradient v;
-  RowGradient n;    // added to its first channels; null: not computed
-  float* partials;  // workspace [gated_values_backward_blocks(), heads·2·kValueGateWindow]
-  float* weight;    // like the gate's
+  TokenRows v;
+  TokenRows n;                // added to its first channels; null: not computed
+  float* partials = nullptr;  // [CTAs, heads·2·kValueGateWindow]: set by the launcher
+  float* weight;              // like the gate's
 };
 void gated_values_forward(const ScaledHeadsShape& shape, const HeadVectors& v,
                           const ValueGate& gate, void* out, Dtype dtype, Stream stream);
 void gated_values_backward(const ScaledHeadsShape& shape, const HeadVectors& v,
                            const ValueGate& gate, const HeadVectors& d_out,
-                           const ValueGateGradients& gradients, Dtype dtype, Stream stream);
-int gated_values_backward_blocks(const ScaledHeadsShape& shape);
+                           ValueGateGradients gradients, Dtype dtype, const Workspace& workspace,
+                           Stream stream);
 
 }  // namespace tg::cuda

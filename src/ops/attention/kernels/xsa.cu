@@ -189,17 +189,13 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInp
   check_launch("exclusive_attention_forward");
 }
 
-int gated_exclusive_backward_blocks(const ExclusiveShape& shape) {
-  return token_blocks(shape.tokens, kGatedBackwardBlocks);
-}
-
 void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
-                                  const HeadVectors& d_out, const ExclusiveGradients& out,
-                                  Dtype dtype, Stream stream) {
+                                  const HeadVectors& d_out, ExclusiveGradients out, Dtype dtype,
+                                  const Workspace& workspace, Stream stream) {
   if (shape.tokens == 0) return;
   const int columns = in.gate.x == nullptr ? 0 : shape.heads * in.gate.window;
-  const int blocks =
-      columns == 0 ? token_blocks(shape.tokens, kBlocks) : gated_exclusive_backward_blocks(shape);
+  const int blocks = token_blocks(shape.tokens, columns == 0 ? kBlocks : kGatedBackwardBlocks);
+  if (columns > 0) out.gate.partials = workspace(std::int64_t{blocks} * columns);
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_gated(dtype, shape.head_dim, in.gate, [&](auto zero, auto lanes, auto gated) {
     using T = decltype(zero);

@@ -27,44 +27,39 @@ at::Tensor value_heads(const at::Tensor& qkv, std::int64_t heads, std::int64_t k
   return unflatten_heads(qkv, heads, kv_heads).narrow(2, heads + kv_heads, kv_heads);
 }
 
+// Indices of apply()'s tensors. kRms: inverse_rms, kEmbed: the value embedding, kWeight and kScale:
+// first_weight and row_scale.
+enum : std::size_t { kQkv, kRms, kCos, kSin, kGain, kEmbed, kFirstV, kWeight, kScale, kTensors };
+using Tensors = std::array<at::Tensor, kTensors>;
+
 struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
-  static cuda::QkNormRopeInputs kernel_inputs(const at::Tensor& qkv, const at::Tensor& inverse_rms,
-                                              const at::Tensor& cos, const at::Tensor& sin,
-                                              const at::Tensor& q_gain, const at::Tensor& embedding,
-                                              const at::Tensor& first_v,
-                                              const at::Tensor& first_weight,
-                                              const at::Tensor& row_scale) {
-    return {.qkv = const_data(qkv),
-            .inverse_rms = const_fp32_data(inverse_rms),
-            .cos = const_data(cos),
-            .sin = const_data(sin),
-            .q_gain = const_fp32_data(q_gain),
-            .embedding = head_vectors(embedding),
-            .first_v = head_vectors(first_v),
-            .first_weight = const_fp32_data(first_weight),
-            .row_scale = const_fp32_data(row_scale)};
+  // Arguments that are not differentiable tensors.
+  struct Call {
+    GivenInputs<kTensors> inputs;
+    cuda::QkvShape shape;
+    bool value_residual, contiguous;
+    Fp8Scaling gradient_scaling;
+    PassedGradientsPtr passed;
+  };
+
+  static cuda::QkNormRopeInputs kernel_inputs(const Tensors& in) {
+    return {.qkv = const_data(in[kQkv]),
+            .inverse_rms = const_fp32_data(in[kRms]),
+            .cos = const_data(in[kCos]),
+            .sin = const_data(in[kSin]),
+            .q_gain = const_fp32_data(in[kGain]),
+            .embedding = head_vectors(in[kEmbed]),
+            .first_v = head_vectors(in[kFirstV]),
+            .first_weight = const_fp32_data(in[kWeight]),
+            .row_scale = const_fp32_data(in[kScale])};
   }
 
-  // With `inverse_rms`, qkv already holds the result (fused_qk_norm_rope), perhaps apart.
-  static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
-                               const OptionalTensor& inverse_rms, const at::Tensor& cos,
-                               const at::Tensor& sin, const OptionalTensor& q_gain,
-                               const OptionalTensor& embedding, const OptionalTensor& first_v,
-                               const OptionalTensor& first_weight, const OptionalTensor& row_scale,
-                               bool value_residual, bool contiguous, const cuda::QkvShape& shape,
-                               const Fp8Scaling& gradient_scaling,
-                               const PassedGradientsPtr& passed) {
+  // With inverse_rms, qkv already holds the result (fused_qk_norm_rope), perhaps apart.
+  static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call) {
+    auto in = call.inputs.spread(defined);
+    const auto& qkv = in[kQkv];
+    const auto& shape = call.shape;
     const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
-    context->set_materialize_grads(false);
-    context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
-                                or_undefined(first_weight), or_undefined(inverse_rms),
-                                or_undefined(row_scale)});
-    context->saved_data["shape"] = in_capsule(shape);
-    context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
-    context->saved_data["passed"] = in_capsule(passed);
-    context->saved_data["embedded"] = embedding.has_value();
-    context->saved_data["value_residual"] = value_residual;
-
     const auto head_tensor = [&](std::int64_t count) {
       return at::empty({qkv.size(0), qkv.size(1), count, shape.head_dim}, qkv.options());
     };
@@ -75,8 +70,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                              : unflatten_heads(qkv, heads, kv_heads).narrow(2, first, count);
       return range.variable_data();
     };
-    const bool precomputed = inverse_rms.has_value(),
-               mixed = !precomputed && (embedding || first_v);
+    const bool precomputed = in[kRms].defined(),
+               mixed = !precomputed && (in[kEmbed].defined() || in[kFirstV].defined());
     auto q = precomputed ? head_range(0, heads) : head_tensor(heads);
     auto k = precomputed ? head_range(heads, kv_heads) : head_tensor(kv_heads);
     const auto copy = [&](const at::Tensor& from, bool key_offset) {
@@ -85,63 +80,57 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                        mutable_data(to), dtype_of(qkv), current_stream(qkv));
       return to;
     };
-    const bool copies = contiguous && !shape.apart;
+    const bool copies = call.contiguous && !shape.apart;
     if (precomputed && copies) q = copy(q, /*key_offset=*/false);
     // Backward reads the keys without offset.
     if (precomputed && (copies || shape.key_offset)) k = copy(k, shape.key_offset);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
     if (copies && !mixed) v = copy(v, /*key_offset=*/false);
     if (!precomputed)
-      cuda::qk_norm_rope_forward(
-          shape,
-          kernel_inputs(qkv, {}, cos, sin, or_undefined(q_gain), or_undefined(embedding),
-                        or_undefined(first_v), or_undefined(first_weight), {}),
-          mutable_data(q), mutable_data(k), mixed ? mutable_data(v) : nullptr, dtype_of(qkv),
-          current_stream(qkv));
+      cuda::qk_norm_rope_forward(shape, kernel_inputs(in), mutable_data(q), mutable_data(k),
+                                 mixed ? mutable_data(v) : nullptr, dtype_of(qkv),
+                                 current_stream(qkv));
     variable_list out{q, k, v, v.variable_data()};
-    if (value_residual) out.push_back(first_v.value_or(v).variable_data());
+    if (call.value_residual)
+      out.push_back((in[kFirstV].defined() ? in[kFirstV] : v).variable_data());
+    in[kEmbed].reset();  // not read by backward
+    context->save_for_backward({in.begin(), in.end()});
+    context->saved_data["call"] = in_capsule(call);
+    context->set_materialize_grads(false);
     return out;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    const auto saved = context->get_saved_variables();
-    const auto &qkv = saved[0], &cos = saved[1], &sin = saved[2], &q_gain = saved[3],
-               &first_v = saved[4], &first_weight = saved[5], &inverse_rms = saved[6],
-               &row_scale = saved[7];
-    const auto shape = from_capsule<cuda::QkvShape>(context->saved_data["shape"]);
+    const auto call = from_capsule<Call>(context->saved_data["call"]);
+    const auto in = saved_tensors<kTensors>(*context);
+    const auto &qkv = in[kQkv], &first_v = in[kFirstV];
+    const auto& shape = call.shape;
     const std::int64_t heads = shape.heads, kv_heads = shape.kv_heads;
+    Tensors d;
 
     // Accumulates in place into the later layers' sum if nothing else refers to it.
-    const bool value_residual = context->saved_data["value_residual"].toBool();
-    at::Tensor first_dv;
     if (first_v.defined())
-      first_dv =
+      d[kFirstV] =
           may_overwrite(upstream[4]) ? upstream[4] : at::empty(first_v.sizes(), first_v.options());
-    const auto later_first_dv = value_residual ? readable_heads(upstream[4]) : at::Tensor();
+    const auto later_first_dv = call.value_residual ? readable_heads(upstream[4]) : at::Tensor();
     const auto dq = readable_heads(upstream[0]), dk = readable_heads(upstream[1]),
                dv = readable_heads(upstream[2]), exclusive_dv = readable_heads(upstream[3]);
-    auto d_qkv = at::empty(qkv.sizes(), qkv.options());
-    at::Tensor partials, sums;
-    if (q_gain.defined() || first_v.defined()) {
-      const auto fp32 = qkv.options().dtype(at::kFloat);
-      sums = at::empty({heads + cuda::kWeightSums}, fp32);
-      partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
-    }
-    const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
-    const auto rounded = empty_fp8_like(d_qkv, scaling);
-    const bool embedded = context->saved_data["embedded"].toBool();
+    d[kQkv] = at::empty(qkv.sizes(), qkv.options());
+    at::Tensor sums;
+    if (in[kGain].defined() || first_v.defined())
+      sums = at::empty({heads + cuda::kWeightSums}, qkv.options().dtype(at::kFloat));
+    const auto rounded = empty_fp8_like(d[kQkv], call.gradient_scaling);
+    const bool embedded = call.inputs.given[kEmbed];
     // With an FP8 copy d_qkv only carries it: the embedding's gradient is a tensor of its own.
     const bool copied = rounded.defined();
-    const auto v_heads = value_heads(d_qkv.flatten(2), heads, kv_heads);
+    const auto v_heads = value_heads(d[kQkv].flatten(2), heads, kv_heads);
     const auto dv_out = !copied    ? v_heads
                         : embedded ? at::empty(v_heads.sizes(), qkv.options())
                                    : at::Tensor();
-    const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
-    const auto q_sum = passed ? std::exchange(passed->q_sum, {}) : at::Tensor();
+    const auto q_sum = call.passed ? std::exchange(call.passed->q_sum, {}) : at::Tensor();
     assert(!q_sum.defined() || !upstream[0].defined());
     cuda::qk_norm_rope_backward(
-        shape,
-        kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight, row_scale),
+        shape, kernel_inputs(in),
         {.q = head_vectors(dq),
          .k = head_vectors(dk),
          .v = head_vectors(dv),
@@ -150,22 +139,18 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .q_sum = const_fp32_data(q_sum),
          .q_sum_heads = q_sum.defined() ? static_cast<int>(q_sum.size(1)) : 0,
          .padded_len = q_sum.defined() ? static_cast<int>(q_sum.size(2)) : 0},
-        {.qkv = copied ? nullptr : mutable_data(d_qkv),
+        {.qkv = copied ? nullptr : mutable_data(d[kQkv]),
          .v = mutable_data(dv_out),
          .v_stride = dv_out.defined() ? dv_out.stride(1) : 0,
-         .first_v = mutable_data(first_dv),
-         .partials = mutable_fp32_data(partials),
+         .first_v = mutable_data(d[kFirstV]),
          .sums = mutable_fp32_data(sums),
-         .qkv_copy = fp8_copy(rounded, scaling)},
-        dtype_of(qkv), current_stream(qkv));
+         .qkv_copy = fp8_copy(rounded, call.gradient_scaling)},
+        dtype_of(qkv), workspace_like(qkv), current_stream(qkv));
 
-    at::Tensor d_gain, d_embedding, d_weight;
-    if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);
-    if (embedded) d_embedding = dv_out;
-    if (first_v.defined()) d_weight = sums[heads];
-    const at::Tensor none;
-    return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
-            d_weight, none, none, none, none,   none,        none};
+    if (in[kGain].defined()) d[kGain] = sums.narrow(0, 0, heads);
+    if (embedded) d[kEmbed] = dv_out;
+    if (first_v.defined()) d[kWeight] = sums[heads];
+    return call.inputs.gradients(*context, d, /*others=*/1);
   }
 };
 
@@ -227,12 +212,14 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
   const auto shape = qkv_shape(qkv, in, table);
   if (in.passed)
     in.passed->takes_q = inverse_rms.defined() && (shape.head_dim == 64 || shape.head_dim == 128);
-  const auto out = FusedQkNormRope::apply(
-      qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
-      optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
-      optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      optional_tensor(row_scale), in.value_residual, in.contiguous, shape, gradient_scaling,
-      in.passed);
+  const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
+             first_v = readable_heads(in.first_v);
+  const Tensors inputs{qkv,       inverse_rms, table.cos,       table.sin, in.q_gain,
+                       embedding, first_v,     in.first_weight, row_scale};
+  const auto out =
+      FusedQkNormRope::apply(at::TensorList(defined_of(inputs)),
+                             FusedQkNormRope::Call{GivenInputs(inputs), shape, in.value_residual,
+                                                   in.contiguous, gradient_scaling, in.passed});
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 

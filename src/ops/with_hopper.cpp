@@ -1,9 +1,0 @@
-#include "ops/built.h"
-
-namespace tg {
-
-bool hopper_built() {
-  return true;
-}
-
-}  // namespace tg
