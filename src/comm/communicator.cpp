@@ -1,14 +1,16 @@
 #include "comm/communicator.h"
 
+#include <c10/util/Exception.h>
+
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "base/strings.h"
 #include "comm/convert.h"
-#include "comm/own_failure.h"
 
 namespace tg {
 
@@ -34,6 +36,14 @@ std::string host_identity() {
 }
 
 }  // namespace
+
+bool is_own_failure(const std::exception& error) {
+  // LibTorch's name for an error of a CUDA call that NCCL made; NCCL's own errors have a type.
+  constexpr std::string_view kCudaErrorInNccl = "ncclUnhandledCudaError";
+  return is_out_of_threads(error) || !out_of_memory_line(error).empty() ||
+         dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr ||
+         std::string_view(error.what()).find(kCudaErrorInNccl) != std::string_view::npos;
+}
 
 SumOrder choose_sum_order(bool deterministic, at::Device device) {
   return deterministic && device.is_cuda() ? SumOrder::ranks : SumOrder::library;
@@ -155,6 +165,10 @@ void Pending::wait() {
   *this = {};
 }
 
+Pending Communicator::start(std::vector<at::Tensor> tensors, auto action) {
+  return {*this, run_collective([&] { return action(tensors); }), std::move(tensors)};
+}
+
 Pending Communicator::sum(const at::Tensor& in_place) {
   if (!backend_ || order_ == SumOrder::library) return all_reduce(in_place, c10d::ReduceOp::SUM);
   const auto terms = at::empty({world_size_, in_place.numel()}, in_place.options());
@@ -167,11 +181,9 @@ Pending Communicator::max(const at::Tensor& in_place) {
 
 Pending Communicator::all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op) {
   if (!backend_) return {};
-  std::vector<at::Tensor> tensors{in_place};
   c10d::AllreduceOptions options;
   options.reduceOp = op;
-  auto work = run_collective([&] { return backend_->allreduce(tensors, options); });
-  return {*this, std::move(work), std::move(tensors)};
+  return start({in_place}, [&](auto& tensors) { return backend_->allreduce(tensors, options); });
 }
 
 Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in) {
@@ -183,19 +195,18 @@ Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in
     const auto terms = at::empty({world_size_, out.numel()}, in.options());
     return {all_to_all(terms, in), terms, out};
   }
-  at::Tensor to = out, from = in;
   c10d::ReduceScatterOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
-  auto work = run_collective([&] { return backend_->_reduce_scatter_base(to, from, options); });
-  return {*this, std::move(work), {to, from}};
+  return start({out, in}, [&](auto& tensors) {
+    return backend_->_reduce_scatter_base(tensors[0], tensors[1], options);
+  });
 }
 
 Pending Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) {
-  at::Tensor to = out, from = in;
   std::vector<std::int64_t> equal_parts;
-  auto work =
-      run_collective([&] { return backend_->alltoall_base(to, from, equal_parts, equal_parts); });
-  return {*this, std::move(work), {to, from}};
+  return start({out, in}, [&](auto& tensors) {
+    return backend_->alltoall_base(tensors[0], tensors[1], equal_parts, equal_parts);
+  });
 }
 
 Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
@@ -203,9 +214,9 @@ Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
     out.copy_(in);
     return {};
   }
-  at::Tensor to = out, from = in;
-  auto work = run_collective([&] { return backend_->_allgather_base(to, from, {}); });
-  return {*this, std::move(work), {to, from}};
+  return start({out, in}, [&](auto& tensors) {
+    return backend_->_allgather_base(tensors[0], tensors[1], {});
+  });
 }
 
 void Communicator::barrier() {

@@ -2,6 +2,7 @@
 // Collectives between the ranks of a run: NCCL on GPUs, Gloo on CPUs, no-ops for a single rank.
 #include <ATen/ATen.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,11 @@
 namespace tg {
 
 class Communicator;
+
+// Returns whether a collective failed because this rank ran out of memory or threads, or because
+// its own GPU failed: then no peer is lost. A failed GPU fails the next CUDA call, whatever that
+// call is for.
+bool is_own_failure(const std::exception& error);
 
 // Summation order of the terms of a reduction over ranks.
 enum class SumOrder {
@@ -115,6 +121,8 @@ class Communicator {
 
  private:
   friend class Pending;
+  // Starts a collective, action() → its work, on these tensors.
+  Pending start(std::vector<at::Tensor> tensors, auto action);
   Pending all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op);
   // in [W, …] → out [W, …]: out[r] is rank r's in[rank()].
   Pending all_to_all(const at::Tensor& out, const at::Tensor& in);

@@ -15,10 +15,6 @@ namespace {
 
 constexpr auto kDumpTime = std::chrono::seconds(2);
 
-std::string path_of(const std::string& folder, int rank) {
-  return fmt::format("{}/rank_{}", folder, rank);
-}
-
 bool write(const std::string& path, const std::string& bytes) {
   std::error_code ignored;  // then opening the file fails
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
@@ -40,18 +36,18 @@ class Writer : public c10d::DebugInfoWriter {
 
 }  // namespace
 
-FlightRecord::FlightRecord(std::string folder, int rank, Dump dump)
-    : folder_(std::move(folder)), rank_(rank), dump_(std::move(dump)) {}
+FlightRecord::FlightRecord(const std::string& folder, int rank, Dump dump)
+    : path_(fmt::format("{}/rank_{}", folder, rank)), rank_(rank), dump_(std::move(dump)) {}
 
 void FlightRecord::save_for_watchdog() const {
-  c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(path_of(folder_, rank_), rank_));
+  c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(path_, rank_));
 }
 
 std::string FlightRecord::save() {
   std::call_once(once_, [this] {
     std::promise<std::string> saved;
     auto path = saved.get_future();
-    std::thread([saved = std::move(saved), path = path_of(folder_, rank_), dump = dump_]() mutable {
+    std::thread([saved = std::move(saved), path = path_, dump = dump_]() mutable {
       try {
         saved.set_value(write(path, dump()) ? path : "");
       } catch (const std::exception&) {

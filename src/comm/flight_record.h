@@ -11,7 +11,7 @@ class FlightRecord {
  public:
   using Dump = std::function<std::string()>;
 
-  FlightRecord(std::string folder, int rank, Dump dump);
+  FlightRecord(const std::string& folder, int rank, Dump dump);
   // Makes LibTorch's own watchdog, which aborts the process by itself, write to this file too.
   void save_for_watchdog() const;
   // Saves on the first call. Returns the path; empty if it could not be written or the dump took
@@ -19,7 +19,7 @@ class FlightRecord {
   std::string save();
 
  private:
-  const std::string folder_;
+  const std::string path_;
   const int rank_;
   const Dump dump_;
   std::once_flag once_;

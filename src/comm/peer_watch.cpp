@@ -88,30 +88,29 @@ void PeerWatch::set_step(std::int64_t step) {
   state_->step = step;
 }
 
-void PeerWatch::progress() {
-  const std::lock_guard lock(state_->mutex);
-  state_->mark_progress();
-}
-
 void PeerWatch::watch_device(const at::Tensor& count) {
   const std::lock_guard lock(state_->mutex);
   state_->device_count = count;
 }
 
-PeerWatch::Scope::Scope(PeerWatch* watch) : watch_(watch) {
-  if (watch_ == nullptr) return;
-  State& state = *watch_->state_;
+void PeerWatch::advance(PeerWatch* watch, auto&& change) {
+  if (watch == nullptr) return;
+  State& state = *watch->state_;
   const std::lock_guard lock(state.mutex);
-  ++state.wait_scopes;
+  change(state);
   state.mark_progress();
 }
 
+void PeerWatch::progress() {
+  advance(this, [](State&) {});
+}
+
+PeerWatch::Scope::Scope(PeerWatch* watch) : watch_(watch) {
+  advance(watch_, [](State& state) { ++state.wait_scopes; });
+}
+
 PeerWatch::Scope::~Scope() {
-  if (watch_ == nullptr) return;
-  State& state = *watch_->state_;
-  const std::lock_guard lock(state.mutex);
-  --state.wait_scopes;
-  state.mark_progress();
+  advance(watch_, [](State& state) { --state.wait_scopes; });
 }
 
 PeerWatch::Timeout::Timeout(PeerWatch* watch, double seconds) : watch_(watch) {
@@ -124,28 +123,18 @@ PeerWatch::Timeout::~Timeout() {
 
 PeerWatch::Work::Work(PeerWatch* watch, std::string doing, std::string unit)
     : watch_(watch), listener_([this](std::int64_t amount) { progress(amount); }) {
-  if (watch_ == nullptr) return;
-  State& state = *watch_->state_;
-  const std::lock_guard lock(state.mutex);
-  announced_ =
-      state.works.insert(state.works.end(), Announced{std::move(doing), std::move(unit), 0});
-  state.mark_progress();
+  advance(watch_, [&](State& state) {
+    announced_ =
+        state.works.insert(state.works.end(), Announced{std::move(doing), std::move(unit), 0});
+  });
 }
 
 PeerWatch::Work::~Work() {
-  if (watch_ == nullptr) return;
-  State& state = *watch_->state_;
-  const std::lock_guard lock(state.mutex);
-  state.works.erase(announced_);
-  state.mark_progress();
+  advance(watch_, [this](State& state) { state.works.erase(announced_); });
 }
 
 void PeerWatch::Work::progress(std::int64_t amount) {
-  if (watch_ == nullptr) return;
-  State& state = *watch_->state_;
-  const std::lock_guard lock(state.mutex);
-  announced_->done += amount;
-  state.mark_progress();
+  advance(watch_, [&](State&) { announced_->done += amount; });
 }
 
 std::string PeerWatch::explain_loss(std::string_view cause) {

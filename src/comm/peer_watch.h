@@ -93,6 +93,8 @@ class PeerWatch {
 
  private:
   struct State;
+  // Calls change(state) of `watch`, if it is not null, as progress of this rank's host.
+  static void advance(PeerWatch* watch, auto&& change);
   static void watch_timeout(State& state);        // the timeout thread
   static void serve_health_checks(State& state);  // the health thread: answers and requests checks
   static void check_health(State& state, std::unique_lock<std::mutex>& lock);

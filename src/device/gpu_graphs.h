@@ -21,7 +21,7 @@ class GpuGraphs {
   // before, so that what they create once (plans, workspaces) exists. Returns an empty string, or
   // the reason for which capture failed; then nothing is captured.
   std::string capture(const std::vector<std::function<void()>>& parts);
-  bool captured() const;
+  bool captured() const { return graphs_ != nullptr; }
   // Launches one part on the current stream. Call parts in the order of capture.
   void replay(std::size_t part);
   // Frees the graphs.

@@ -28,12 +28,7 @@ at::Tensor first_weight(const ValueMix& mix, const ParameterTable& table) {
 }  // namespace
 
 Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table)
-    : plan_(plan),
-      table_(table),
-      heads_(plan.shape.heads),
-      kv_heads_(plan.shape.kv_heads),
-      qk_head_dim_(plan.shape.qk_head_dim),
-      padded_(sizes) {}
+    : plan_(plan), table_(table), padded_(sizes) {}
 
 std::array<at::Tensor, 2> Attention::seen_by(const LayerCall& call, const Qkv& heads,
                                              const PassInputs& pass) const {
@@ -65,11 +60,11 @@ at::Tensor Attention::plain_attention(const LayerCall& call, const at::Tensor& q
   const bool whole = !pass.scored(call) && pass.cache == nullptr;
   assert(whole || !documents);
   const auto y = whole ? causal_attention(qh, kh, vh,
-                                          {.channels = qk_head_dim_,
+                                          {.channels = plan_.shape.qk_head_dim,
                                            .documents = documents,
                                            .window = call.window,
                                            .passed = passed})
-                       : causal_attention_of_last(qh, kh, vh, qk_head_dim_, call.window);
+                       : causal_attention_of_last(qh, kh, vh, plan_.shape.qk_head_dim, call.window);
   return call.paired ? unpaired_heads(y) : y;
 }
 
@@ -85,7 +80,7 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
   at::Tensor y;
   if (whole && !call.paired && !token_weights.composes()) {
     y = causal_attention(heads.q, heads.k, heads.v,
-                         {.channels = qk_head_dim_,
+                         {.channels = plan_.shape.qk_head_dim,
                           .exclusive_v = exclusive_v,
                           .gate = gate,
                           .rounding = tail_rounding,
@@ -99,12 +94,13 @@ at::Tensor Attention::attend(const LayerCall& call, const Qkv& heads, const Head
     y = plain_attention(call, heads.q, k, v, pass, token_weights.composes() ? nullptr : passed);
     if (token_weights.composes())
       // The kernel of the heads' norms adds the gradients of v and its alias exclusive_v.
-      y = y + composed_attention(heads.q, k, whole ? heads.exclusive_v : v,
-                                 {.pre = token_weights.pre,
-                                  .post = token_weights.post,
-                                  .scale = 1 / std::sqrt(static_cast<double>(qk_head_dim_)),
-                                  .window = call.composed_window,
-                                  .documents = pass.documents});
+      y = y +
+          composed_attention(heads.q, k, whole ? heads.exclusive_v : v,
+                             {.pre = token_weights.pre,
+                              .post = token_weights.post,
+                              .scale = 1 / std::sqrt(static_cast<double>(plan_.shape.qk_head_dim)),
+                              .window = call.composed_window,
+                              .documents = pass.documents});
     y = exclusive_attention(y, exclusive_v, gate, tail_rounding);
   }
   if (!token_weights.defined()) return y;
@@ -116,14 +112,14 @@ QkvInputs Attention::inputs(const LayerCall& call, const at::Tensor& values,
                             const at::Tensor& first_v, const PassInputs& pass,
                             const PassedGradientsPtr& passed) const {
   const auto& block = plan_.block(call);
-  return {.heads = heads_,
-          .kv_heads = kv_heads_,
+  return {.heads = plan_.shape.heads,
+          .kv_heads = plan_.shape.kv_heads,
           .q_gain = pass.q_gain.defined() ? pass.q_gain : table_[block.q_gain],
           .value_embedding = values,
           .value_residual = static_cast<bool>(block.value_mix.weights),
           .first_v = first_v,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
-          .channels = qk_head_dim_,
+          .channels = plan_.shape.qk_head_dim,
           .key_offset = call.key_offset,
           .contiguous = call.paired,
           .passed = passed};
@@ -141,11 +137,12 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
   // Queries computed by the projection are laid out by qk_runs.
   std::vector<at::Tensor> parts;
   for (std::int64_t channel = 0; channel < count;) {
-    const auto in_head = channel % qk_head_dim_;
+    const auto in_head = channel % plan_.shape.qk_head_dim;
     const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& candidate) {
       return candidate.from <= in_head && in_head < candidate.from + candidate.count;
     });
-    const auto first = channel / qk_head_dim_ * padded_.head_dim + run->to + in_head - run->from;
+    const auto first =
+        channel / plan_.shape.qk_head_dim * padded_.head_dim + run->to + in_head - run->from;
     const auto length = std::min(run->from + run->count - in_head, count - channel);
     parts.push_back(channels(first, length));
     channel += length;

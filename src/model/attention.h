@@ -66,7 +66,6 @@ class Attention {
 
   const Plan& plan_;
   const ParameterTable& table_;
-  std::int64_t heads_, kv_heads_, qk_head_dim_;
   const ComputeSizes padded_;
 };
 

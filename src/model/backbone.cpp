@@ -11,15 +11,6 @@
 
 namespace tg {
 
-Backbone::Backbone(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
-                   const ParameterTable& table, const WeightCopies& weights)
-    : numerics_(numerics),
-      sizes_(sizes),
-      plan_(plan),
-      table_(table),
-      weights_(weights),
-      layers_(plan, sizes, table, weights, numerics) {}
-
 const Backbone::RopeTables& Backbone::rope_tables(const Pass& calls, std::int64_t seq_len,
                                                   std::int64_t context, at::Device device) const {
   const auto& frequencies = calls.rope_frequencies;
@@ -137,7 +128,7 @@ NormedInput Backbone::final_states(const at::Tensor& inputs_bt, const Pass& call
   // Adapters require gradients where nothing before them does: makes everything after x0 require
   // one, as in training.
   if (pass.loras != nullptr && at::GradMode::is_enabled()) x0 = x0.detach().requires_grad_();
-  auto states = plan_.flow(layers_, calls, pass, inputs_bt, x0);
+  auto states = plan_.flow(*this, calls, pass, inputs_bt, x0);
   pass.observe(Operand::head, /*block=*/-1, states);
   return states;
 }
@@ -150,7 +141,7 @@ Weight Backbone::head(std::int64_t rows, bool fp8) const {
 LayerKernels Backbone::choose_kernels(const Pass& calls, const at::Tensor& x, std::int64_t context,
                                       bool fp8) const {
   const auto& rope = rope_tables(calls, x.size(1), context, x.device());
-  return layers_.choose_kernels(calls.calls.front(), x,
+  return Layers::choose_kernels(calls.calls.front(), x,
                                 {.rope = rope.plain,
                                  .paired_rope = rope.paired,
                                  .q_gain = q_gain(calls, x.device()),

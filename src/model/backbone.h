@@ -5,22 +5,16 @@
 #include <map>
 #include <tuple>
 
-#include "model/inference.h"
 #include "model/layers.h"
-#include "model/numerics.h"
 #include "model/pass_inputs.h"
-#include "model/plan.h"
-#include "model/weights.h"
 
 namespace tg {
 
-// The Transformer body: embedding, blocks and final norm, from token ids to the states that the
-// head reads. Letters as in gpt.h.
-class Backbone {
+// The Transformer body: embedding, the plan's flow over the layers, and final norm, from token ids
+// to the states that the head reads. Letters as in gpt.h.
+class Backbone : private Layers {
  public:
-  // All arguments must outlive it; `weights`: the copies of `table`.
-  Backbone(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
-           const ParameterTable& table, const WeightCopies& weights);
+  using Layers::Layers;
 
   // The normed output of the last layer call [B, T, D]; with `only`, at these positions. RoPE uses
   // the frequencies of `layer calls`, or frequencies that numerics.rope gives for the number of
@@ -56,12 +50,6 @@ class Backbone {
   // Gain that turns attention's scale 1/√qk_head_dim into the pass's own; undefined if it has none.
   at::Tensor q_gain(const Pass& calls, at::Device device) const;
 
-  const Numerics& numerics_;
-  const ComputeSizes& sizes_;
-  const Plan& plan_;
-  const ParameterTable& table_;
-  const WeightCopies& weights_;
-  const Layers layers_;
   // Key: frequencies of the pass, whether it has paired heads, row length, context.
   mutable std::map<std::tuple<const void*, bool, std::int64_t, std::int64_t>, RopeTables>
       rope_tables_;

@@ -33,10 +33,10 @@ Gpt::Gpt(Plan plan, const ParameterTable& table, const Numerics& numerics)
       sizes_(compute_sizes(plan_.shape, numerics.padding, plan_.rope_interleaved)),
       table_(table),
       weights_(plan_, table_, numerics_),
-      backbone_(numerics_, sizes_, plan_, table_, weights_),
+      backbone_(plan_, sizes_, table_, weights_, numerics_),
       constant_table_(table_.as_constants()),
       frozen_weights_(weights_.as_constants()),
-      frozen_(numerics_, sizes_, plan_, constant_table_, frozen_weights_) {}
+      frozen_(plan_, sizes_, constant_table_, frozen_weights_, numerics_) {}
 
 void Gpt::set_fake_quant(bool on) {
   weights_.set_fake_quant(on);

@@ -10,9 +10,9 @@
 
 #include "config/settings.h"
 #include "model/backbone.h"
-#include "model/inference.h"
 #include "model/lora.h"
 #include "model/parameters.h"
+#include "model/pass_inputs.h"
 #include "model/plan.h"
 #include "model/weights.h"
 #include "ops/loss/loss_targets.h"

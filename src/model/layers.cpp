@@ -122,13 +122,9 @@ LayerKernels Layers::choose_kernels(const LayerCall& call, const at::Tensor& x,
           .mlp_input = feeds};
 }
 
-at::Tensor Layers::value_embedding(ParameterId table, const at::Tensor& ids_bt,
-                                   const PassInputs& pass) const {
-  return table ? embedding(table, ids_bt, pass.id_order) : at::Tensor();
-}
-
 at::Tensor Layers::embedding(ParameterId table, const at::Tensor& ids,
                              std::shared_ptr<IdOrder> order, const TablePart& part) const {
+  if (!table) return {};
   const auto rows_of = [&](const at::Tensor& all) {
     if (!all.defined() || part.count == 1) return all;
     const auto rows = all.size(0) / part.count;

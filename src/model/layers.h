@@ -78,9 +78,9 @@ struct TablePart {
 
 class Layers {
  public:
-  // All arguments must outlive it. `numerics.recompute` selects the activations that passes with
-  // gradients save: `light` all but the MLP's activation, `block` only what a block passes to the
-  // next.
+  // All arguments must outlive it; `weights`: the copies of `table`. `numerics.recompute` selects
+  // the activations that passes with gradients save: `light` all but the MLP's activation, `block`
+  // only what a block passes to the next.
   Layers(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table,
          const WeightCopies& weights, const Numerics& numerics);
 
@@ -96,13 +96,9 @@ class Layers {
   LayerKernels choose_kernels(const LayerCall& call, const at::Tensor& x,
                               const PassInputs& pass) const;
   // Looks up ids [...] in a table [rows, channels], or in a part of it, → [..., channels] in
-  // `compute`. `order`: of the ids; null: the lookup sorts them.
+  // `compute`; undefined if the table is none. `order`: of the ids; null: the lookup sorts them.
   at::Tensor embedding(ParameterId table, const at::Tensor& ids,
                        std::shared_ptr<IdOrder> order = {}, const TablePart& part = {}) const;
-  // Looks up ids [B, T] in a table of value embeddings [V, channels] → [B, T, channels]; undefined
-  // if the table is none.
-  at::Tensor value_embedding(ParameterId table, const at::Tensor& ids_bt,
-                             const PassInputs& pass) const;
   // The layer call's projection of the value embedding [B, T, KV·hd], or undefined.
   at::Tensor call_values(const LayerCall& call, const at::Tensor& embedded) const;
   // x [B, T, at least KV·hd] as the `values` of Layer::attention(), padded to the width of the
@@ -111,7 +107,7 @@ class Layers {
   // Options of the final norm, whose output the head reads.
   NormOptions head_norm(const PassInputs& pass) const;
 
- private:
+ protected:
   friend class Layer;
 
   const Plan& plan_;

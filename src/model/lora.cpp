@@ -10,30 +10,17 @@ namespace tg {
 
 namespace {
 
-const char* list_of(LoraKind kind) {
-  switch (kind) {
-    case LoraKind::head:
-      return "lm_head_lora";
-    case LoraKind::queries:
-      return "q_loras";
-    case LoraKind::keys:
-      return "k_loras";
-    case LoraKind::values:
-      return "v_loras";
-    case LoraKind::mlp:
-      return "mlp_loras";
-    case LoraKind::out:
-      return "o_loras";
-  }
-  return "";
-}
+// The reference implementation's lists, by kind.
+constexpr const char* kLists[] = {"lm_head_lora", "q_loras",   "k_loras",
+                                  "v_loras",      "mlp_loras", "o_loras"};
 
 // In the order of draws.
 constexpr LoraKind kCallKinds[] = {LoraKind::queries, LoraKind::values, LoraKind::keys,
                                    LoraKind::mlp, LoraKind::out};
 
 std::string name_of(LoraKind kind, std::size_t call) {
-  return kind == LoraKind::head ? list_of(kind) : fmt::format("{}.{}", list_of(kind), call);
+  const auto* list = kLists[static_cast<std::size_t>(kind)];
+  return kind == LoraKind::head ? list : fmt::format("{}.{}", list, call);
 }
 
 std::int64_t width_of(LoraKind kind, const ModelShape& shape) {

@@ -47,7 +47,7 @@ class LoraPass {
     std::vector<LoraKind> kinds;
     std::vector<BatchedWeight> b;
   };
-  struct VisitGroups {
+  struct CallGroups {
     Group attention, mlp;
   };
   // Position of Q, K or V in a row [B, T, (heads + 2·KV)·hd]: `count` heads from head `first` on,
@@ -60,7 +60,7 @@ class LoraPass {
   at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& layout, const at::Tensor& inner,
                        const BatchedWeight& b) const;
   at::Tensor multiply_a(const Group& group, const NormedInput& x_btd) const;
-  const VisitGroups& groups(const LayerCall& call) const {
+  const CallGroups& groups(const LayerCall& call) const {
     return calls_[static_cast<std::size_t>(call.index)];
   }
 
@@ -69,7 +69,7 @@ class LoraPass {
   double scale_;
   std::int64_t rank_;
   Group head_;
-  std::vector<VisitGroups> calls_;  // by layer call index
+  std::vector<CallGroups> calls_;  // by layer call index
 };
 
 }  // namespace tg

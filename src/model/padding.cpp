@@ -12,14 +12,13 @@ namespace {
 // Appends a run, or extends the last run if they are contiguous.
 void append(std::vector<ChannelRun>& runs, const ChannelRun& run) {
   if (run.count == 0) return;
-  if (!runs.empty()) {
-    auto& last = runs.back();
-    if (last.from + last.count == run.from && last.to + last.count == run.to) {
-      last.count += run.count;
-      return;
-    }
-  }
-  runs.push_back(run);
+  const auto continues = [&](const ChannelRun& last) {
+    return last.from + last.count == run.from && last.to + last.count == run.to;
+  };
+  if (!runs.empty() && continues(runs.back()))
+    runs.back().count += run.count;
+  else
+    runs.push_back(run);
 }
 
 // RoPE rotates channels i and half + i as a pair; padded: i and padded_half + i.

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <cstdlib>
 
@@ -18,8 +17,10 @@ namespace {
 // gradient with others and updating all of it on every rank.
 constexpr std::int64_t kShardedElements = 1 << 20;
 
-bool contains(const std::string& name, const std::string& pattern) {
-  return name.find(pattern) != std::string::npos;
+bool contains_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    return name.find(pattern) != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -51,26 +52,20 @@ void ParameterTable::add(Parameter row) {
 }
 
 bool ParameterTable::is_control(const std::string& name) const {
-  return std::any_of(control_patterns_.begin(), control_patterns_.end(),
-                     [&](const std::string& pattern) { return contains(name, pattern); });
+  return contains_any(name, control_patterns_);
 }
 
 std::vector<std::string> ParameterTable::pattern_notices(
     const std::vector<std::string>& usual) const {
   std::vector<std::string> unmatched, left_to_muon, lines;
   for (const auto& pattern : control_patterns_) {
-    const bool known = is_in(usual, pattern);
-    const bool found = std::any_of(rows_.begin(), rows_.end(), [&](const Parameter& row) {
-      return contains(row.name, pattern);
-    });
-    if (!known && !found) unmatched.push_back(pattern);
+    const auto has_it = [&](const Parameter& row) { return contains_any(row.name, {pattern}); };
+    if (!is_in(usual, pattern) && std::ranges::none_of(rows_, has_it)) unmatched.push_back(pattern);
   }
   for (const auto& row : rows_) {
     const bool bank = row.value.dim() == 3;
-    const bool named = std::any_of(usual.begin(), usual.end(), [&](const std::string& pattern) {
-      return contains(row.name, pattern);
-    });
-    if (row.update.by_matrix() && !bank && named) left_to_muon.push_back(row.name);
+    if (row.update.by_matrix() && !bank && contains_any(row.name, usual))
+      left_to_muon.push_back(row.name);
   }
   if (!unmatched.empty()) {
     lines.push_back(fmt::format("CONTROL_TENSOR_NAME_PATTERNS: no parameter's name contains {}",
@@ -84,18 +79,14 @@ std::vector<std::string> ParameterTable::pattern_notices(
 }
 
 const at::Tensor& ParameterTable::operator[](const std::string& name) const {
-  for (const auto& row : rows_) {
-    if (row.name == name) return row.value;
-  }
-  assert(!"no parameter of that name");
-  std::abort();
+  const auto row = std::ranges::find(rows_, name, &Parameter::name);
+  if (row == rows_.end()) std::abort();  // no parameter of that name
+  return row->value;
 }
 
 at::Tensor ParameterTable::find(const std::string& name) const {
-  for (const auto& row : rows_) {
-    if (row.name == name) return row.value;
-  }
-  return {};
+  const auto row = std::ranges::find(rows_, name, &Parameter::name);
+  return row == rows_.end() ? at::Tensor() : row->value;
 }
 
 std::int64_t ParameterTable::element_count() const {

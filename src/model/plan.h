@@ -164,9 +164,6 @@ struct Stage {
   }
 };
 
-// The lane, or mean of both lanes, that is normed for the head.
-enum class FinalLane { mean, first, second };
-
 // Without a weight the head is tied to the token table.
 struct HeadPlan {
   ParameterId weight;
@@ -174,7 +171,8 @@ struct HeadPlan {
   // Heads that predict further tokens, and the weight of their mean loss.
   std::vector<ParameterId> multi_token{};
   double multi_token_weight = 0;
-  FinalLane lane = FinalLane::mean;
+  // The lane that is normed for the head, by what reads it, or the mean of both lanes.
+  ParallelFinalLane lane = ParallelFinalLane::mean;
   // Unit of a step's gradients. True: the loss is the mean over micro-batches of the sum over their
   // tokens; false: of the mean over their tokens.
   bool sums_over_tokens = false;

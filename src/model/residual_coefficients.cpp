@@ -14,10 +14,10 @@ MixWeight zeros(at::IntArrayRef sizes, const WeightSource& like) {
 }
 
 // Weights of both lanes in the final one, [2, 1].
-at::Tensor final_lane_weights(FinalLane lane, const at::TensorOptions& options) {
-  if (lane == FinalLane::mean) return at::full({2, 1}, 0.5, options);
+at::Tensor final_lane_weights(ParallelFinalLane lane, const at::TensorOptions& options) {
+  if (lane == ParallelFinalLane::mean) return at::full({2, 1}, 0.5, options);
   const auto coefficients = at::zeros({2, 1}, options);
-  coefficients[lane == FinalLane::first ? 0 : 1].fill_(1);
+  coefficients[lane == ParallelFinalLane::attention ? 0 : 1].fill_(1);
   return coefficients;
 }
 

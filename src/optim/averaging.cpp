@@ -4,16 +4,6 @@
 
 namespace tg {
 
-namespace {
-
-std::vector<at::Tensor> in_fp32(const std::vector<Shard>& shards) {
-  std::vector<at::Tensor> values;
-  for (const auto& shard : shards) values.push_back(shard.value.to(at::kFloat));
-  return values;
-}
-
-}  // namespace
-
 WeightAverage::WeightAverage(const ParameterTable& table, const AveragingConfig& config,
                              Communicator& communicator, bool record_quirks)
     : table_(table),
@@ -26,14 +16,11 @@ WeightAverage::WeightAverage(const ParameterTable& table, const AveragingConfig&
   if (keeps_ema_) ema_ = copy_weights();
 }
 
-WeightAverage::Copy WeightAverage::copy_weights() const {
-  Copy copy;
-  for (const auto& shard : shards_) copy.push_back(shard.value.to(at::kFloat, false, true));
-  return copy;
-}
-
-void WeightAverage::update_ema() {
-  at::_foreach_lerp_(ema_, in_fp32(shards_), 1.0 - config_.ema_decay);
+WeightAverage::Copy WeightAverage::weights(bool copies) const {
+  Copy values;
+  for (const auto& shard : shards_)
+    values.push_back(shard.value.to(at::kFloat, /*non_blocking=*/false, copies));
+  return values;
 }
 
 bool WeightAverage::takes_swa(std::int64_t step, double lr_scale) const {
@@ -43,7 +30,7 @@ bool WeightAverage::takes_swa(std::int64_t step, double lr_scale) const {
 
 bool WeightAverage::update(std::int64_t step, double lr_scale) {
   const at::NoGradGuard no_grad;
-  if (keeps_ema_) update_ema();
+  if (keeps_ema_) at::_foreach_lerp_(ema_, weights(), 1.0 - config_.ema_decay);
   if (config_.lawa_enabled && step % config_.lawa_freq == 0) {
     lawa_.push_back(copy_weights());
     if (static_cast<std::int64_t>(lawa_.size()) > config_.lawa_k) lawa_.pop_front();
@@ -53,7 +40,7 @@ bool WeightAverage::update(std::int64_t step, double lr_scale) {
     if (swa_count_++ == 0) {
       swa_sum_ = copy_weights();
     } else {
-      at::_foreach_add_(swa_sum_, in_fp32(shards_));
+      at::_foreach_add_(swa_sum_, weights());
     }
   }
   return !std::exchange(swa_started_, true);
@@ -61,7 +48,7 @@ bool WeightAverage::update(std::int64_t step, double lr_scale) {
 
 void WeightAverage::set_weights(const Copy& average) {
   for (std::size_t i = 0; i < average.size(); ++i) shards_[i].value.copy_(average[i]);
-  for (const auto& row : table_.rows()) ParameterGather(row, communicator_).wait();
+  for (const auto& row : table_.rows()) gather_parameter(row, communicator_)();
 }
 
 void WeightAverage::allocate_copies(std::int64_t lawa_copies) {

@@ -55,9 +55,9 @@ class WeightAverage {
   using Copy = std::vector<at::Tensor>;  // one per shard, in fp32
   void allocate_copies(std::int64_t lawa_copies);
   NamedTensors state(bool sharded) const;
-  Copy copy_weights() const;
+  Copy weights(bool copies = false) const;  // in fp32
+  Copy copy_weights() const { return weights(/*copies=*/true); }
   void set_weights(const Copy& average);
-  void update_ema();
 
   const ParameterTable& table_;
   const AveragingConfig config_;

@@ -41,7 +41,7 @@ void GroupOptimizer::copy_state(const Parameter& row, const GroupOptimizer& grou
       continue;
     }
     const auto whole = as_tied(unsharded(source, from, communicator_), row.value.sizes());
-    value.copy_(shard_of(whole, row, communicator_));
+    value.copy_(shard_of(whole.contiguous(), row, communicator_).value);
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,9 +25,6 @@ struct RuleState {
   std::vector<at::Tensor> values;  // one per parameter
   bool of_shard = true;            // true: [count, …] like the shard; false: equal on all ranks
 };
-
-// Waits for collectives of an update and completes it. Call it once.
-using Completion = std::function<void()>;
 
 // Optimizer of a parameter group: one rule, one set of settings, one dtype. Updates this rank's
 // shards of sharded parameters.

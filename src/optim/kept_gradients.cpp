@@ -6,61 +6,42 @@
 
 namespace tg {
 
+void StoredGradients::add_row(std::string name, const Parameter& row) {
+  stored_.emplace_back(std::move(name), at::zeros_like(row.value.detach()));
+  parameters_.push_back(row.value);
+}
+
 GradientSums::GradientSums(const ParameterRows& rows) {
-  for (const auto* row : rows)
-    all_.push_back({row->name, row->value, at::zeros_like(row->value.detach())});
+  for (const auto* row : rows) add_row("gradient_sum." + row->name, *row);
 }
 
 void GradientSums::take() const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter, value] : all_) {
-    if (const auto& gradient = parameter.grad(); gradient.defined()) add_and_clear(gradient, value);
-  }
+  for_each([](const at::Tensor& gradient, const at::Tensor& sum) { add_and_clear(gradient, sum); });
 }
 
 void GradientSums::add(const at::Tensor& skip) const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter, value] : all_) {
-    if (const auto& gradient = parameter.grad(); gradient.defined())
-      add_and_clear(value, gradient, skip);
-  }
-}
-
-NamedTensors GradientSums::state() const {
-  NamedTensors named;
-  for (const auto& [name, parameter, value] : all_)
-    named.emplace_back("gradient_sum." + name, value);
-  return named;
+  for_each([&](const at::Tensor& gradient, const at::Tensor& sum) {
+    add_and_clear(sum, gradient, skip);
+  });
 }
 
 KeptGradients::KeptGradients(const ParameterTable& table, int rank) {
   for (const auto& row : table.rows()) {
-    if (row.update.rule != UpdateRule::none) continue;
-    all_.push_back({fmt::format("gradient.{}.rank{}", row.name, rank), row.value,
-                    at::zeros_like(row.value.detach())});
+    if (row.update.rule == UpdateRule::none)
+      add_row(fmt::format("gradient.{}.rank{}", row.name, rank), row);
   }
 }
 
 void KeptGradients::begin_step(const at::Tensor& scale) const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter, kept] : all_) {
-    if (const auto& gradient = parameter.grad(); gradient.defined())
-      gradient.copy_(scale.defined() ? kept * scale : kept);
-  }
+  for_each([&](const at::Tensor& gradient, const at::Tensor& kept) {
+    gradient.copy_(scale.defined() ? kept * scale : kept);
+  });
 }
 
 void KeptGradients::end_step(const at::Tensor& skip) const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter, kept] : all_) {
-    if (const auto& gradient = parameter.grad(); gradient.defined())
-      kept.copy_(at::where(skip.to(at::kBool), kept, gradient));
-  }
-}
-
-NamedTensors KeptGradients::state() const {
-  NamedTensors named;
-  for (const auto& [name, parameter, kept] : all_) named.emplace_back(name, kept);
-  return named;
+  for_each([&](const at::Tensor& gradient, const at::Tensor& kept) {
+    kept.copy_(at::where(skip.to(at::kBool), kept, gradient));
+  });
 }
 
 }  // namespace tg

@@ -10,13 +10,35 @@
 
 namespace tg {
 
+// Named tensors, each beside the gradient of a parameter.
+class StoredGradients {
+ public:
+  const NamedTensors& state() const { return stored_; }  // sharing storage
+
+ protected:
+  // Adds a zero tensor for the row's gradient.
+  void add_row(std::string name, const Parameter& row);
+  // Calls call(gradient, stored) for every parameter that has a gradient.
+  void for_each(auto&& call) const {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < stored_.size(); ++i) {
+      if (const auto& gradient = parameters_[i].grad(); gradient.defined())
+        call(gradient, stored_[i].second);
+    }
+  }
+
+ private:
+  NamedTensors stored_;
+  std::vector<at::Tensor> parameters_;
+};
+
 // Gradient accumulation across steps for rows with Update::every > 1: this rank's gradients since
 // their last update, in the gradients' dtype. The step that updates the rows reduces the sums once.
 //
 // A skipped step adds nothing. A skipped update discards the sums: steps between updates do not
 // check these gradients, so a sum may contain a non-finite value, which would skip every later
-// update.
-class GradientSums {
+// update. State: "gradient_sum.NAME", this rank's terms of sums over all ranks.
+class GradientSums : public StoredGradients {
  public:
   explicit GradientSums(const ParameterRows& rows);
 
@@ -26,23 +48,14 @@ class GradientSums {
   // Adds the gradients to the sums, unless `skip` [] fp32 is not 0, and clears them; call it after
   // any other step.
   void add(const at::Tensor& skip) const;
-
-  // "gradient_sum.NAME", sharing storage: this rank's terms of sums over all ranks.
-  NamedTensors state() const;
-
- private:
-  struct Sum {
-    std::string name;
-    at::Tensor parameter, value;
-  };
-  std::vector<Sum> all_;
 };
 
 // Reference bug, kept with RECORD_QUIRKS: the multi-token heads (UpdateRule::none) are in no
 // optimizer, so nothing zeroes their gradients, which accumulate across steps on each rank. Between
 // steps a copy is kept here, since the next step's backward passes change the parameter's gradient
-// while a checkpoint of the previous step may still be copied.
-class KeptGradients {
+// while a checkpoint of the previous step may still be copied. State: named by parameter and rank,
+// since gradients differ between ranks.
+class KeptGradients : public StoredGradients {
  public:
   KeptGradients(const ParameterTable& table, int rank);
 
@@ -51,16 +64,6 @@ class KeptGradients {
   void begin_step(const at::Tensor& scale) const;
   // Call it after a step, with unscaled gradients: keeps them, unless `skip` [] is not 0.
   void end_step(const at::Tensor& skip) const;
-
-  // Named by parameter and rank, since gradients differ between ranks; sharing storage.
-  NamedTensors state() const;
-
- private:
-  struct Kept {
-    std::string name;
-    at::Tensor parameter, gradient;
-  };
-  std::vector<Kept> all_;
 };
 
 }  // namespace tg

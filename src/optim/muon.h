@@ -1,21 +1,62 @@
 #pragma once
-#include "optim/matrix_optimizer.h"
+#include "ops/optim/orthogonalize.h"
+#include "optim/group_optimizer.h"
 
 namespace tg {
 
-// Muon with Nesterov momentum (Jordan et al. 2024):
+struct MuonOptions {
+  double lr;                       // base rate ℓ, times StepScalars::lr_scale
+  double weight_decay;             // decoupled
+  bool cautious = false;           // cautiously_decayed_step() instead of decayed_step()
+  std::vector<QuinticStep> steps;  // of orthogonalize()
+  bool normalize_rows = false;     // of orthogonalize()
+  at::ScalarType dtype;            // of the reduced gradient, the orthogonalization and the updates
+};
+
+// Muon with Nesterov momentum (Jordan et al. 2024), for banks of matrices [n, rows, columns],
+// sharded by matrix over the ranks (Parallel Muon, as in the record of 2026-03-23):
 //   b ← μ·b + g;  u = orthogonalize(g + μ·b)
-// State: b, "momentum", in options.dtype.
-class Muon final : public MatrixOptimizer {
+//   p ← p·(1 − ℓ·weight_decay·wd_multiplier) − ℓ·lr_multiplier·u
+// with the row's multipliers, each times that of the matrix's part (Update::parts). Gradients are
+// in options.dtype. State: b, "momentum", in options.dtype.
+class Muon : public GroupOptimizer {
  public:
-  Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator);
+  Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator)
+      : Muon(std::move(rows), options, communicator, options.dtype) {}
+
+  // Overlaps the all-gather of one bank's updates with the computation of the next bank's.
+  std::vector<Completion> step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
+                               const at::Tensor& clip) final;
+
+ protected:
+  // `momentum`: dtype of b.
+  Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator,
+       at::ScalarType momentum);
+
+  // Inputs of a step shared by all banks: μ and the clipping factor, [] fp32; whether the step is
+  // skipped, [] bool.
+  struct Momentum {
+    at::Tensor mu, clip, skip;
+  };
+  // A bank's tensor [n, rows, columns] with its matrices split as Update::row_parts says.
+  at::Tensor split(std::size_t bank, const at::Tensor& tensor) const;
+  // Computes the updates of this rank's matrices of a bank, at least one, from their gradients
+  // [count, rows, columns], split(); the result has the same shape.
+  virtual at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
+                               const Momentum& momentum);
+  std::vector<RuleState> state() const override { return {{"momentum", momentum_}}; }
+  // orthogonalize() with options.steps, starting from X/(safety·‖X‖ + epsilon).
+  at::Tensor orthogonalized(const at::Tensor& x, double safety = 1, double epsilon = 1e-7) const;
+
+  const MuonOptions options_;
+  std::vector<at::Tensor> momentum_;  // of this rank's matrices
 
  private:
-  std::vector<RuleState> state() const override { return {{"momentum", momentum_}}; }
-  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
-                       const Momentum& momentum) override;
+  void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
 
-  std::vector<at::Tensor> momentum_;  // of this rank's matrices
+  std::vector<at::Tensor> banks_;  // whole banks, sharing storage
+  std::vector<at::Tensor>
+      gathered_;  // [≥ n, rows, columns], all ranks' updates; undefined for one rank
 };
 
 }  // namespace tg

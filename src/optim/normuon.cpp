@@ -25,10 +25,9 @@ std::vector<std::int64_t> moment_sizes(const at::Tensor& matrices, const Update&
 
 NorMuon::NorMuon(ParameterRows rows, const MuonOptions& options, double beta2,
                  Communicator& communicator)
-    : MatrixOptimizer(std::move(rows), options, communicator), beta2_(beta2) {
+    : Muon(rows, options, communicator, rows.front()->value.scalar_type()), beta2_(beta2) {
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const auto& value = shards_[i].value;
-    momentum_.push_back(at::zeros_like(value));
     second_momentum_.push_back(at::zeros(moment_sizes(value, rows_[i]->update), value.options()));
   }
 }

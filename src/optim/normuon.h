@@ -1,5 +1,5 @@
 #pragma once
-#include "optim/matrix_optimizer.h"
+#include "optim/muon.h"
 
 namespace tg {
 
@@ -12,7 +12,7 @@ namespace tg {
 //   u = Y·‖X‖/max(‖Y‖, 1e-10) with Y = X/√max(q, 1e-10)
 // State: b, "momentum", and q, "second_momentum" [count, 1 or Update::row_parts, columns] or
 // [count, rows, 1], in the parameters' dtype; norms and moments are computed in it.
-class NorMuon final : public MatrixOptimizer {
+class NorMuon final : public Muon {
  public:
   NorMuon(ParameterRows rows, const MuonOptions& options, double beta2, Communicator& communicator);
 
@@ -24,7 +24,7 @@ class NorMuon final : public MatrixOptimizer {
                        const Momentum& momentum) override;
 
   const double beta2_;
-  std::vector<at::Tensor> momentum_, second_momentum_;  // of this rank's matrices
+  std::vector<at::Tensor> second_momentum_;  // of this rank's matrices
 };
 
 }  // namespace tg

@@ -7,9 +7,7 @@
 
 #include "base/is_in.h"
 #include "optim/adam.h"
-#include "optim/adamw.h"
 #include "optim/gradient_norm.h"
-#include "optim/muon.h"
 #include "optim/normuon.h"
 
 namespace tg {
@@ -45,12 +43,6 @@ ParameterRows delayed_rows(const ParameterTable& table, const OptimConfig& confi
   return rows;
 }
 
-std::vector<QuinticStep> newton_schulz_steps(const OptimConfig& config) {
-  return config.muon_coefficients == MuonCoefficients::polar_express
-             ? polar_express(config.muon_backend_steps)
-             : muon_quintic(config.muon_backend_steps);
-}
-
 std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const OptimConfig& config,
                                              at::ScalarType matrices, Communicator& communicator) {
   const auto& update = rows.front()->update;
@@ -69,10 +61,13 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
     case UpdateRule::adam:
       return std::make_unique<Adam>(rows, adam_options, communicator);
     case UpdateRule::muon: {
+      const auto steps = config.muon_coefficients == MuonCoefficients::polar_express
+                             ? polar_express(config.muon_backend_steps)
+                             : muon_quintic(config.muon_backend_steps);
       const MuonOptions options{.lr = lr,
                                 .weight_decay = weight_decay,
                                 .cautious = config.cautious_wd,
-                                .steps = newton_schulz_steps(config),
+                                .steps = steps,
                                 .normalize_rows = config.muon_row_normalize,
                                 .dtype = matrices};
       if (!config.normuon) return std::make_unique<Muon>(rows, options, communicator);
@@ -107,17 +102,9 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
   }
 }
 
-void Optimizer::set_updates_all(bool updates_all) {
+void Optimizer::choose_rows(bool updates_all, Tie tie) {
   updates_all_ = updates_all;
-  choose_rows();
-}
-
-void Optimizer::set_tie(Tie tie) {
   tie_ = tie;
-  choose_rows();
-}
-
-void Optimizer::choose_rows() {
   left_out_ = updates_all_ ? ParameterRows() : delayed_;
   following_.clear();
   if (tie_ != Tie::none) {
@@ -153,8 +140,9 @@ void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   if (record_quirks_) {
     // The reference implementation divides by a rank's own number of micro-batches until the mean
     // over ranks is taken.
-    local_norm_ = reduction_.local_norm() * communicator_.world_size();
-    if (max_norm > 0) reduction_.scale_local(clip_factor(local_norm_, max_norm));
+    const auto local = reduction_.local_gradients();
+    local_norm_ = global_norm(local).to(at::kFloat) * communicator_.world_size();
+    if (max_norm > 0) at::_foreach_mul_(local, clip_factor(local_norm_, max_norm));
   }
   reduction_.reduce(metrics);
 }

@@ -43,11 +43,9 @@ class Optimizer {
   // [] fp32 on the device, at least 1; undefined without loss scaling.
   at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
-  // Sets whether the next step also updates rows with Update::every > 1; initially true. Call it
-  // before the step.
-  void set_updates_all(bool updates_all);
-  // Sets what the next step does with tied rows; initially nothing. Call it before the step.
-  void set_tie(Tie tie);
+  // Sets whether the next step also updates rows with Update::every > 1, initially true, and what
+  // it does with tied rows, initially nothing. Call it before the step.
+  void choose_rows(bool updates_all, Tie tie);
   // Call it before the first backward pass of a step, with zero gradients: restores the gradients
   // of rule `none`.
   void begin_step() const { kept_.begin_step(grad_scale()); }
@@ -72,7 +70,6 @@ class Optimizer {
 
  private:
   std::vector<at::Tensor> gradients(const ParameterRows& but = {}) const;
-  void choose_rows();
   GroupOptimizer& group_of(const Parameter& row) const;
 
   const ParameterTable& table_;

@@ -1,6 +1,7 @@
 #include "optim/reduction.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/is_in.h"
@@ -33,11 +34,7 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
         const bool head = row.update.lr == Update::head.lr && own == at::kFloat;
         sharded_.push_back({.row = &row,
                             .dtype = bank || head ? matrices : own,
-                            .step_dtype = bank ? matrices : own,
-                            .padded = {},
-                            .reduced = {},
-                            .mine = {},
-                            .pending = {}});
+                            .step_dtype = bank ? matrices : own});
         break;
       }
       case GradientReduction::all_reduce:
@@ -48,27 +45,26 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
         break;
     }
   }
-  std::stable_sort(sharded_.begin(), sharded_.end(), [](const Sharded& a, const Sharded& b) {
-    return a.row->value.numel() > b.row->value.numel();
-  });
+  std::ranges::stable_sort(sharded_, std::ranges::greater(),
+                           [](const Sharded& sharded) { return sharded.row->value.numel(); });
 }
 
-bool Reduction::takes(const Parameter& row) const {
-  return !is_in(left_out_, &row);
+at::Tensor Reduction::taken(const Parameter& row) const {
+  return is_in(left_out_, &row) ? at::Tensor() : row.value.grad();
 }
 
 std::vector<at::Tensor> Reduction::replicated() const {
   std::vector<at::Tensor> gradients;
   for (const auto* row : replicated_) {
-    if (takes(*row) && row->value.grad().defined()) gradients.push_back(row->value.grad());
+    if (const auto gradient = taken(*row); gradient.defined()) gradients.push_back(gradient);
   }
   return gradients;
 }
 
 void Reduction::start(Sharded& sharded) {
   sharded.mine.reset();
-  const auto& gradient = sharded.row->value.grad();
-  if (!takes(*sharded.row) || !gradient.defined()) return;
+  const auto gradient = taken(*sharded.row);
+  if (!gradient.defined()) return;
   const auto chunks = as_chunks(gradient, sharded.row->update);
   const auto world = communicator_.world_size();
   if (world == 1) {
@@ -88,11 +84,6 @@ void Reduction::start(Sharded& sharded) {
   sharded.mine = sharded.reduced.narrow(0, 0, count);
   sharded.padded.narrow(0, 0, chunks.size(0)).copy_(chunks);
   sharded.pending = communicator_.reduce_scatter(sharded.reduced, sharded.padded);
-}
-
-void Reduction::finish(Sharded& sharded) {
-  sharded.pending.wait();
-  if (sharded.mine.defined()) sharded.mine = sharded.mine.to(sharded.step_dtype);
 }
 
 at::Tensor Reduction::pack(const at::Tensor& metrics) const {
@@ -123,7 +114,10 @@ void Reduction::reduce(const at::Tensor& metrics) {
   const auto packed = pack(metrics);
   communicator_.sum(packed).wait();
   unpack(packed, metrics);
-  for (auto& sharded : sharded_) finish(sharded);
+  for (auto& sharded : sharded_) {
+    sharded.pending.wait();
+    if (sharded.mine.defined()) sharded.mine = sharded.mine.to(sharded.step_dtype);
+  }
 }
 
 at::Tensor Reduction::gradient(const Parameter& row) const {
@@ -150,19 +144,9 @@ at::Tensor Reduction::norm() {
   return (squares + squared_norm(whole, device)).sqrt();
 }
 
-at::Tensor Reduction::local_norm() const {
-  const at::NoGradGuard no_grad;
-  return norm_of(local_gradients());
-}
-
 void Reduction::drop_shards() {
   if (communicator_.world_size() > 1) return;
   for (auto& sharded : sharded_) sharded.mine.reset();
-}
-
-void Reduction::scale_local(const at::Tensor& factor) {
-  const at::NoGradGuard no_grad;
-  at::_foreach_mul_(local_gradients(), factor);
 }
 
 void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
@@ -177,7 +161,7 @@ void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
 std::vector<at::Tensor> Reduction::local_gradients() const {
   std::vector<at::Tensor> all;
   const auto add = [&](const Parameter& row) {
-    if (takes(row) && row.value.grad().defined()) all.push_back(row.value.grad());
+    if (const auto gradient = taken(row); gradient.defined()) all.push_back(gradient);
   };
   for (const auto& sharded : sharded_) add(*sharded.row);
   for (const auto* row : replicated_) add(*row);

@@ -31,11 +31,8 @@ class Reduction {
   at::Tensor gradient(const Parameter& row) const;
   // Global norm of the reduced gradients → [] fp32, on the device. Collective.
   at::Tensor norm();
-  // This rank's own gradients, before reduce(), and their norm.
+  // This rank's own gradients, before reduce().
   std::vector<at::Tensor> local_gradients() const;
-  at::Tensor local_norm() const;
-  // Scales this rank's own gradients, before reduce().
-  void scale_local(const at::Tensor& factor);
   // Scales the reduced gradients, except of matrices, which their optimizers scale.
   void scale_all_but_matrices(const at::Tensor& factor);
 
@@ -47,15 +44,16 @@ class Reduction {
   struct Sharded {
     const Parameter* row;
     at::ScalarType dtype, step_dtype;  // dtypes of the collective and of the update
-    at::Tensor padded, reduced;  // reused across steps; undefined if the gradient itself is used
-    at::Tensor mine;             // this rank's chunks [count, …]
-    Pending pending;
+    // Reused across steps; undefined if the gradient itself is used.
+    at::Tensor padded{}, reduced{};
+    at::Tensor mine{};  // this rank's chunks [count, …]
+    Pending pending{};
   };
-  bool takes(const Parameter& row) const;
+  // Returns the row's gradient; undefined if it has none or does not take part.
+  at::Tensor taken(const Parameter& row) const;
   // Gradients of replicated rows that take part.
   std::vector<at::Tensor> replicated() const;
   void start(Sharded& sharded);
-  static void finish(Sharded& sharded);
   at::Tensor pack(const at::Tensor& metrics) const;
   void unpack(const at::Tensor& packed, const at::Tensor& metrics);
 

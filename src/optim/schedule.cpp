@@ -45,11 +45,6 @@ double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   return from * left + (1 - left) * run.lr_floor;
 }
 
-double LrSchedule::scale(std::int64_t step, double elapsed_ms) const {
-  if (trace_.empty()) return lr_scale(run_, step, elapsed_ms);
-  return trace_[std::min(static_cast<std::size_t>(step), trace_.size() - 1)];
-}
-
 double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations) {
   const auto ramp = [](std::int64_t done, std::int64_t steps) {
     return steps > 0 ? static_cast<double>(done) / static_cast<double>(steps) : 1.0;

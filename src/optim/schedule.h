@@ -1,7 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "config/settings.h"
 
@@ -18,19 +16,6 @@ namespace tg {
 // warm-down begins with step ⌊steps·(1 − WARMDOWN_FRAC)⌋ and u ends at 0. All of it but LR_FLOOR is
 // multiplied by LR_SCALE.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
-
-// lr_scale(), or a recorded trace that is replayed: one factor per step; the last one repeats.
-class LrSchedule {
- public:
-  explicit LrSchedule(const RunConfig& run) : run_(run) {}
-
-  void replay(std::vector<double> trace) { trace_ = std::move(trace); }
-  double scale(std::int64_t step, double elapsed_ms) const;
-
- private:
-  const RunConfig& run_;
-  std::vector<double> trace_;  // empty: no replay
-};
 
 // Muon's momentum at `step` (0-based) of `iterations`: rises linearly from
 // MUON_MOMENTUM_WARMUP_START over MUON_MOMENTUM_WARMUP_STEPS, and falls back to it over the last

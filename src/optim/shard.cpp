@@ -39,20 +39,18 @@ NamedTensors Shard::named(const at::Tensor& state) const {
   return chunks;
 }
 
-Shard shard_of(const Parameter& row, const Communicator& communicator) {
-  const auto value = row.value.detach();
-  if (row.reduction() != GradientReduction::reduce_scatter) return {row.name, value};
-  const auto chunks = as_chunks(value, row.update);
+Shard shard_of(const at::Tensor& whole, const Parameter& row, const Communicator& communicator) {
+  if (row.reduction() != GradientReduction::reduce_scatter) return {row.name, whole};
+  const auto chunks = as_chunks(whole, row.update);
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
   return {row.name, chunks.narrow(0, first, count), first};
 }
 
-at::Tensor shard_of(const at::Tensor& whole, const Parameter& row,
-                    const Communicator& communicator) {
-  if (row.reduction() != GradientReduction::reduce_scatter) return whole;
-  const auto chunks = as_chunks(whole.contiguous(), row.update);
-  const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
-  return chunks.narrow(0, first, count);
+Pending gather_chunks(const at::Tensor& all, const at::Tensor& mine, Communicator& communicator) {
+  const auto per_rank = all.size(0) / communicator.world_size();
+  const auto own = all.narrow(0, communicator.rank() * per_rank, per_rank);
+  own.narrow(0, 0, mine.size(0)).copy_(mine);
+  return communicator.world_size() > 1 ? communicator.all_gather(all, own) : Pending();
 }
 
 at::Tensor unsharded(const at::Tensor& of_shard, const Parameter& row, Communicator& communicator) {
@@ -61,36 +59,27 @@ at::Tensor unsharded(const at::Tensor& of_shard, const Parameter& row, Communica
   const auto [first, count, per_rank] = chunks_of_rank(n, communicator);
   const auto padded =
       empty_chunks(of_shard, per_rank * communicator.world_size(), of_shard.scalar_type());
-  const auto mine = padded.narrow(0, communicator.rank() * per_rank, per_rank);
-  mine.narrow(0, 0, count).copy_(of_shard);
-  if (communicator.world_size() > 1) communicator.all_gather(padded, mine).wait();
+  gather_chunks(padded, of_shard, communicator).wait();
   return padded.narrow(0, 0, n).view(row.value.sizes());
 }
 
-ParameterGather::ParameterGather(const Parameter& row, Communicator& communicator) {
+Completion gather_parameter(const Parameter& row, Communicator& communicator) {
   const auto world = communicator.world_size();
-  if (world == 1 || row.reduction() != GradientReduction::reduce_scatter) return;
+  if (world == 1 || row.reduction() != GradientReduction::reduce_scatter) return [] {};
   const at::NoGradGuard no_grad;
   const auto chunks = as_chunks(row.value.detach(), row.update);
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
   const auto own = chunks.narrow(0, first, count);
-  if (per_rank * world == chunks.size(0)) {
-    pending_ = communicator.all_gather(chunks, own);
-    return;
-  }
-  chunks_ = chunks;
-  padded_ = empty_chunks(chunks, per_rank * world, chunks.scalar_type());
-  const auto mine = padded_.narrow(0, communicator.rank() * per_rank, per_rank);
-  mine.narrow(0, 0, count).copy_(own);
-  pending_ = communicator.all_gather(padded_, mine);
-}
-
-void ParameterGather::wait() {
-  pending_.wait();
-  if (!padded_.defined()) return;
-  const at::NoGradGuard no_grad;
-  chunks_.copy_(padded_.narrow(0, 0, chunks_.size(0)));
-  padded_.reset();
+  if (per_rank * world == chunks.size(0))
+    return [pending = communicator.all_gather(chunks, own)]() mutable { pending.wait(); };
+  auto padded = empty_chunks(chunks, per_rank * world, chunks.scalar_type());
+  auto pending = gather_chunks(padded, own, communicator);
+  return [chunks, padded = std::move(padded), pending = std::move(pending)]() mutable {
+    pending.wait();
+    const at::NoGradGuard no_grad_of_copy;
+    chunks.copy_(padded.narrow(0, 0, chunks.size(0)));
+    padded.reset();
+  };
 }
 
 }  // namespace tg

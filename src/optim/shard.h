@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -33,24 +34,22 @@ struct Shard {
   // Names state of value's shape: NAME, or NAME.I for chunk I, independent of the number of ranks.
   NamedTensors named(const at::Tensor& state) const;
 };
-Shard shard_of(const Parameter& row, const Communicator& communicator);
-// Likewise of `whole`, which is shaped like the parameter.
-at::Tensor shard_of(const at::Tensor& whole, const Parameter& row,
-                    const Communicator& communicator);
+// The shard of `whole`, the parameter's value or a contiguous tensor of its shape.
+Shard shard_of(const at::Tensor& whole, const Parameter& row, const Communicator& communicator);
+inline Shard shard_of(const Parameter& row, const Communicator& communicator) {
+  return shard_of(row.value.detach(), row, communicator);
+}
+// Copies this rank's chunks `mine` into `all` [W · per_rank, …] and starts the gather of all
+// ranks'.
+Pending gather_chunks(const at::Tensor& all, const at::Tensor& mine, Communicator& communicator);
 // Gathers state shaped like the rank's shard into a tensor shaped like the parameter. Collective.
 at::Tensor unsharded(const at::Tensor& of_shard, const Parameter& row, Communicator& communicator);
 
+// Waits for collectives of an update and completes it, see Pending::wait(). Call it once.
+using Completion = std::function<void()>;
 // All-gathers the shards of a parameter, which all ranks have updated, into the whole parameter;
-// does nothing if it is replicated. Collective.
-class ParameterGather {
- public:
-  ParameterGather(const Parameter& row, Communicator& communicator);
-  // See Pending::wait(). The parameter must not be read or written before.
-  void wait();
-
- private:
-  at::Tensor chunks_, padded_;  // undefined if the shards are gathered in place
-  Pending pending_;
-};
+// does nothing if it is replicated. The parameter must not be read or written before the completion
+// has run. Collective.
+Completion gather_parameter(const Parameter& row, Communicator& communicator);
 
 }  // namespace tg

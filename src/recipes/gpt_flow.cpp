@@ -1,8 +1,7 @@
-#include "recipes/gpt_flow.h"
-
 #include <cassert>
 #include <utility>
 
+#include "recipes/gpt_spec.h"
 #include "recipes/residual_stream.h"
 
 namespace tg {
@@ -91,7 +90,8 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
   if (!stream.lane_weights.defined()) return residual_norm(stream.terms, norm).y;
   // Does not read a lane whose weight is 0.
   const auto lane = layers.plan().head.lane;
-  if (lane != FinalLane::mean) stream.terms[lane == FinalLane::first ? 1 : 0].tensor.reset();
+  if (lane != ParallelFinalLane::mean)
+    stream.terms[lane == ParallelFinalLane::attention ? 1 : 0].tensor.reset();
   return lanes_norm({.terms = stream.terms, .weights = layers.residual_coefficients().final_lane()},
                     {norm})
       .y[0];
@@ -101,7 +101,8 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
 
 NormedInput gpt_flow(const Layers& layers, const Pass& pass, const PassInputs& inputs,
                      const at::Tensor& ids_bt, const at::Tensor& x0_btd) {
-  const auto embedded = layers.value_embedding(layers.plan().value_embedding.table, ids_bt, inputs);
+  const auto embedded =
+      layers.embedding(layers.plan().value_embedding.table, ids_bt, inputs.id_order);
   const auto values = [&](const LayerCall& call) { return layers.call_values(call, embedded); };
   auto out = run_layers(layers, pass, inputs, x0_btd, values, layer_flow);
   return final_norm(layers, std::move(out.stream), inputs);

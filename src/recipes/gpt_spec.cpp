@@ -6,33 +6,18 @@
 #include <utility>
 
 #include "config/derived.h"
-#include "recipes/gpt_flow.h"
+#include "ops/gemm/normed_input.h"
 #include "recipes/passes.h"
 
 namespace tg {
 
 namespace {
 
-constexpr Initial kZero{InitDist::constant, 0};
+constexpr Initial kZero = constant(0);
 
-constexpr Initial constant(double number) {
-  return {InitDist::constant, number};
-}
 // Draws nothing if std is 0.
 constexpr Initial normal(double std) {
   return std > 0 ? Initial{InitDist::normal, std} : kZero;
-}
-
-FinalLane final_lane(ParallelFinalLane lane) {
-  switch (lane) {
-    case ParallelFinalLane::attention:
-      return FinalLane::first;
-    case ParallelFinalLane::mlp:
-      return FinalLane::second;
-    case ParallelFinalLane::mean:
-      break;
-  }
-  return FinalLane::mean;
 }
 
 class GptSpec {
@@ -110,22 +95,24 @@ class GptSpec {
     return found;
   }
 
+  ParameterId of_attention(std::int64_t block, const char* name, const Shape& shape,
+                           Initial initial) {
+    return declare_.of_block(block, name, shape, initial, Quantization::int6);
+  }
+
   void block(std::int64_t i) {
     const auto heads = config_.num_heads;
     const auto of_block = [&](const char* name, const Shape& shape, Initial initial) {
       return declare_.of_block(i, name, shape, initial, Quantization::int8);
     };
-    const auto of_attention = [&](const char* name, const Shape& shape, Initial initial) {
-      return declare_.of_block(i, name, shape, initial, Quantization::int6);
-    };
     BlockPlan plan;
     if (config_.qk_gain_init != 0)
-      plan.q_gain = of_attention("attn.q_gain", {heads}, constant(config_.qk_gain_init));
+      plan.q_gain = of_attention(i, "attn.q_gain", {heads}, constant(config_.qk_gain_init));
     plan.head_gate = head_gate(i);
     if (config_.value_residual == ValueResidual::on)
-      plan.value_mix.weights = of_attention("attn.vr_lambda", {2}, constant(0.5));
+      plan.value_mix.weights = of_attention(i, "attn.vr_lambda", {2}, constant(0.5));
     if (config_.value_residual == ValueResidual::blend)
-      plan.value_mix = {of_attention("attn.value_blend", {}, constant(0.5)), /*blend=*/true};
+      plan.value_mix = {of_attention(i, "attn.value_blend", {}, constant(0.5)), /*blend=*/true};
     if (config_.layer_scales) {
       plan.attn_scale = of_block("attn_scale", {dim_}, constant(1));
       plan.mlp_scale = of_block("mlp_scale", {dim_}, constant(1));
@@ -146,7 +133,7 @@ class GptSpec {
     const auto& gates = config_.gates;
     const auto heads = config_.num_heads, window = gates.gate_window;
     const auto declare = [&](const char* name, const Shape& shape, Initial initial) {
-      return declare_.of_block(i, name, shape, initial, Quantization::int6);
+      return of_attention(i, name, shape, initial);
     };
     switch (gates.head_gate) {
       case HeadGateKind::off:
@@ -199,7 +186,7 @@ class GptSpec {
                         /*exported=*/true);
     plan_.head.softcap = softcap_of(config_.objective);
     plan_.head.multi_token_weight = config_.mtp_loss_weight;
-    plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
+    plan_.head.lane = config_.lanes.parallel_final_lane;
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(
           declare_.head(fmt::format("mtp_heads.{}.weight", k), shape, update, /*exported=*/false));

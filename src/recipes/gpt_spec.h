@@ -21,12 +21,24 @@ struct GptRecipe {
   bool forgets_untied_head = false;
 };
 
+constexpr Initial constant(double number) {
+  return {InitDist::constant, number};
+}
+
 inline Softcap softcap_of(const ObjectiveConfig& objective) {
   return {objective.logit_softcap, objective.logit_softcap_shift,
           objective.logit_softcap_temperature};
 }
 
 ModelSpec gpt_spec(const Settings& settings, const GptRecipe& recipe);
+
+// Its forward pass, a Flow. A layer call computes
+//   h = m0·(x + w·skip) + m1·x0, or with gates as in LayerCall::Skip
+//   h += attention(rms(h)·s),  h += mlp(rms(h)·s)
+// With an update gate, the update of each token is scaled: x_in + σ(gate(x_in))·(h − x_in), where
+// x_in is h after the first line. With two lanes, see LaneMix: attention reads h, the MLP lane 1.
+NormedInput gpt_flow(const Layers& layers, const Pass& pass, const PassInputs& inputs,
+                     const at::Tensor& ids_bt, const at::Tensor& x0_btd);
 
 // Appends a head gate's draws: of the weight of a Linear, or of a weight with a random Initial.
 void draw_head_gate(DrawList& draw, const Gate& gate, const ModelConfig& config);

@@ -5,19 +5,14 @@
 #include <cmath>
 #include <numbers>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "config/derived.h"
-#include "model/plan.h"
 
 namespace tg {
 
 namespace {
-
-// In units of WINDOW_BLOCK tokens.
-struct Windows {
-  std::int64_t small, large;
-};
 
 struct Rotation {
   at::Tensor frequencies;
@@ -60,29 +55,31 @@ std::set<double> changes(const WindowsConfig& windows) {
 
 }  // namespace
 
-std::vector<WindowStage> window_stages(const ModelConfig& config) {
+std::vector<Stage> window_stages(const ModelConfig& config,
+                                 const std::function<Pass(const Windows&)>& make_pass) {
   const auto& windows = config.windows;
-  std::vector<WindowStage> stages;
+  std::vector<Stage> stages;
   auto rotation = first_rotation(config);
-  Windows now{.small = windows.short_window.first(), .large = windows.long_window.first()};
+  // In units of WINDOW_BLOCK tokens.
+  auto small = windows.short_window.first(), large = windows.long_window.first();
   const auto add = [&](double from) {
     stages.push_back({.from = from,
-                      .small = windows.window_block * now.small + 1,
-                      .large = windows.window_block * now.large + 1,
-                      .frequencies = rotation.frequencies,
-                      .scale = rotation.scale,
-                      .title = fmt::format("windows of {} and {} blocks", now.small, now.large)});
+                      .pass = make_pass({.small = windows.window_block * small + 1,
+                                         .large = windows.window_block * large + 1,
+                                         .frequencies = rotation.frequencies,
+                                         .scale = rotation.scale}),
+                      .title = fmt::format("windows of {} and {} blocks", small, large)});
   };
   for (const double from : changes(windows)) {
     const RunProgress progress{.step = static_cast<std::int64_t>(from),
                                .share = from < 1 ? from : 0};
-    const Windows next{windows.short_window.at(progress), windows.long_window.at(progress)};
-    rotation = stretched(rotation, config, now.large, next.large);
-    now = next;
+    const auto before = std::exchange(large, windows.long_window.at(progress));
+    small = windows.short_window.at(progress);
+    rotation = stretched(rotation, config, before, large);
     add(from);
   }
   if (windows.final_long_window > 0) {
-    now.large = windows.final_long_window;
+    large = windows.final_long_window;
     add(Stage::kNever);
     stages.back().title += ", in what is scored after the last step";
     stages.back().evaluates_alone = true;

@@ -63,15 +63,14 @@ std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
   return draw.take();
 }
 
-ModelSpec model(const Settings& settings) {
-  return gpt_spec(settings, {.draws = draws, .forgets_untied_head = true});
-}
-
 }  // namespace
 
 const Recipe kLastRecord{
     .set_defaults = set_defaults,
-    .model = model,
+    .model =
+        [](const Settings& s) {
+          return gpt_spec(s, {.draws = draws, .forgets_untied_head = true});
+        },
     .average_score = {"diagnostic pre-quantization post-ema", "pre_quantization_post_ema", 8},
     .warms_up_as_it_trains = true,
     .keeps_warm_up_momentum = true};

@@ -1,7 +1,9 @@
 #include "recipes/recipe.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <utility>
 
 namespace tg {
 
@@ -42,6 +44,16 @@ Settings recipe_defaults(const Settings& settings) {
   Settings defaults;
   recipe_of(settings).set_defaults(defaults);
   return defaults;
+}
+
+bool rename_each(NamedTensors& tensors, bool (*is_own)(std::string_view name), AddRenamed add) {
+  if (std::ranges::none_of(tensors, is_own, &NamedTensors::value_type::first)) return false;
+  NamedTensors renamed;
+  for (const auto& [name, tensor] : tensors) {
+    if (!add(name, tensor, renamed)) renamed.emplace_back(name, tensor);
+  }
+  tensors = std::move(renamed);
+  return true;
 }
 
 ParameterTable make_parameters(const ModelSpec& spec, const Settings& settings,

@@ -1,11 +1,13 @@
 #pragma once
 // A recipe is a model and the way it is trained, as in one of the speedrun scripts. Each has a file
 // in this folder; RECIPE selects one by name.
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/settings.h"
 #include "model/declarations.h"
-#include "model/draws.h"
+#include "model/init.h"
 #include "model/parameters.h"
 #include "model/plan.h"
 
@@ -47,6 +49,13 @@ struct Recipe {
   bool stage_precedes_validation = false;
   ScriptWeights script_weights{};
 };
+
+// Adds a tensor of a script to `into` under the model's names. Returns false, and adds nothing, if
+// its shape is not the script's.
+using AddRenamed = bool (*)(const std::string& name, const at::Tensor& tensor, NamedTensors& into);
+// For ScriptWeights::rename; is_own: whether only the script has that name. A tensor of another
+// shape keeps its name, so that the check of names and shapes reports the error.
+bool rename_each(NamedTensors& tensors, bool (*is_own)(std::string_view name), AddRenamed add);
 
 extern const Recipe kRecord, kSpeedrun, kLastRecord, kSpeedrun43, kSpeedrun89, kSpeedrun91;
 

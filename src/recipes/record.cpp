@@ -31,12 +31,10 @@ std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
   return draw.take();
 }
 
-ModelSpec model(const Settings& settings) {
-  return gpt_spec(settings, {.draws = draws});
-}
-
 }  // namespace
 
-const Recipe kRecord{.set_defaults = [](Settings&) {}, .model = model};
+const Recipe kRecord{
+    .set_defaults = [](Settings&) {},
+    .model = [](const Settings& settings) { return gpt_spec(settings, {.draws = draws}); }};
 
 }  // namespace tg

@@ -36,15 +36,8 @@ void set_defaults(Settings& s) {
 }
 
 ModelSpec model(const Settings& settings) {
-  require_own_layers(
-      settings, set_defaults,
-      {"VOCAB_SIZE", "NUM_HEADS", "NUM_KV_HEADS", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE",
-       "LOGIT_SOFTCAP", "LOGIT_SOFTCAP_SHIFT", "LOGIT_SOFTCAP_TEMPERATURE", "MTP_WEIGHTS",
-       "PREFIX_WEIGHT", "PREFIX_TABLE", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW",
-       "SPARSE_ATTN_GATE_SCALE", "WINDOW_BLOCK", "SHORT_WINDOW", "LONG_WINDOW", "FINAL_LONG_WINDOW",
-       "WINDOW_YARN", "ATTENTION_SCALE",
-       // Have no effect with NUM_LOOPS=0, which is required.
-       "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"});
+  require_own_layers(settings, set_defaults,
+                     {"NUM_HEADS", "NUM_KV_HEADS", "SPARSE_ATTN_GATE_SCALE"});
   return spec(settings);
 }
 

@@ -2,7 +2,6 @@
 // Declarations shared by the files of record 43's recipe.
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include "config/settings.h"
 #include "model/plan.h"
@@ -34,11 +33,6 @@ constexpr std::int64_t value_table(std::int64_t block) {
 //   x ← x + attention(n(x)) except in 7,  x ← x + mlp(n(x))
 // The head reads n(x − λ·x₈).
 Flow flow(const FlowParameters& parameters);
-
-// The stages of a run: attention windows grow, and RoPE and attention's scale change with them.
-// `skip_weights`: w, [5]; `value_scales`: scale of a block's value table rows, or none.
-std::vector<Stage> stages(const ModelConfig& config, ParameterId skip_weights,
-                          const std::vector<ParameterId>& value_scales);
 
 // The model of `settings`. Parameters are named as in the script's state dict, except its vector
 // `scalars`, whose elements have separate names, and the matrices, which are in banks. Requires

@@ -42,7 +42,7 @@ Flow flow(const FlowParameters& parameters) {
                       const at::Tensor& ids_bt, const at::Tensor& x0_btd) {
     std::array<at::Tensor, kValueTables> rows;
     for (std::size_t k = 0; k < rows.size(); ++k)
-      rows[k] = layers.value_embedding(parameters.value_tables[k], ids_bt, inputs);
+      rows[k] = layers.embedding(parameters.value_tables[k], ids_bt, inputs.id_order);
     const auto values = [&](const LayerCall& call) {
       const auto table = value_table(call.block);
       return table < 0 ? at::Tensor()

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "recipes/gpt_spec.h"
@@ -40,37 +39,30 @@ void add_attention(const std::string& block, const at::Tensor& qkvo, NamedTensor
     into.emplace_back(fmt::format("{}attn.{}.weight", block, name), matrices[i++]);
 }
 
-// Adds a tensor of the script under train_gpt's names.
-void add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) {
+bool add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) {
   const auto block = name.substr(0, name.find('.', std::string_view("blocks.").size()) + 1);
-  if (name == "embed.weight") return into.push_back({kTokenTable, tensor});
-  if (name == "scalars") return add_scalars(tensor, into);
-  if (name.ends_with("attn.qkvo_w")) return add_attention(block, tensor, into);
-  if (name.ends_with("mlp.c_fc")) return into.push_back({block + "mlp.fc.weight", tensor.t()});
-  if (name.ends_with("mlp.c_proj")) return into.push_back({block + "mlp.proj.weight", tensor});
-  into.emplace_back(name, tensor);
+  if (name == "scalars") {
+    if (tensor.dim() != 1 || tensor.size(0) <= kBackoutLambda) return false;
+    add_scalars(tensor, into);
+  } else if (name.ends_with("attn.qkvo_w")) {
+    if (tensor.dim() != 2 || tensor.size(1) != 4 * tensor.size(0)) return false;
+    add_attention(block, tensor, into);
+  } else if (name.ends_with("mlp.c_fc")) {
+    if (tensor.dim() != 2) return false;
+    into.emplace_back(block + "mlp.fc.weight", tensor.t());
+  } else if (name.ends_with("mlp.c_proj")) {
+    into.emplace_back(block + "mlp.proj.weight", tensor);
+  } else {
+    into.emplace_back(name == "embed.weight" ? kTokenTable : name, tensor);
+  }
+  return true;
 }
 
 }  // namespace
 
 bool rename_script_weights(NamedTensors& tensors) {
-  const auto is_script = [](const auto& named) { return named.first.ends_with("attn.qkvo_w"); };
-  if (std::ranges::none_of(tensors, is_script)) return false;
-  NamedTensors renamed;
-  for (const auto& [name, tensor] : tensors) {
-    const bool scalars =
-        name == "scalars" && (tensor.dim() != 1 || tensor.size(0) <= kBackoutLambda);
-    const bool attention = name.ends_with("attn.qkvo_w") &&
-                           (tensor.dim() != 2 || tensor.size(1) != 4 * tensor.size(0));
-    const bool matrix = name.ends_with("mlp.c_fc") && tensor.dim() != 2;
-    // Keeps the name, so that the check of names and shapes reports the error.
-    if (scalars || attention || matrix)
-      renamed.emplace_back(name, tensor);
-    else
-      add(name, tensor, renamed);
-  }
-  tensors = std::move(renamed);
-  return true;
+  return rename_each(
+      tensors, [](std::string_view name) { return name.ends_with("attn.qkvo_w"); }, add);
 }
 
 }  // namespace tg::record_43

@@ -1,4 +1,4 @@
-// Parameters of record 43's model, how each is updated, and the order of their draws.
+// Parameters of record 43's model, how each is updated, the order of their draws, and the passes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -6,6 +6,7 @@
 
 #include "config/derived.h"
 #include "recipes/gpt_spec.h"
+#include "recipes/growing_windows.h"
 #include "recipes/speedrun_43.h"
 
 namespace tg::record_43 {
@@ -25,8 +26,8 @@ constexpr Update kUpMatrices = [] {
   return update;
 }();
 
-constexpr Initial constant(double number) {
-  return {InitDist::constant, number};
+constexpr bool is_long(std::int64_t block) {
+  return block == 4 || block == 11;
 }
 
 // Parameters are named as in the script's state dict, except its vector `scalars`, whose elements
@@ -45,6 +46,7 @@ class Builder {
     embedding();
     matrices();
     blocks();
+    plan_.stages = window_stages(config_, [this](const Windows& w) { return make_pass(w); });
     const auto initial = begins_tied_ ? Initial{InitDist::normal, tied_std_} : constant(0);
     plan_.head = {.weight = declare_.head(kHead, {config_.vocab_size, dim_}, kHeadUpdate,
                                           /*exported=*/true, initial),
@@ -96,9 +98,8 @@ class Builder {
   }
 
   void blocks() {
-    const auto skip_weights =
+    skip_weights_ =
         declare_.control("skip_weights", {kBlocks - 1 - kFirstDecoder}, constant(-1.5), kScalars);
-    std::vector<ParameterId> value_scales(kBlocks);
     plan_.blocks.resize(kBlocks);
     for (std::int64_t i = 1; i < kBlocks; ++i) {
       const auto of_block = [&](const char* name, const Declarations::Shape& shape, Initial initial,
@@ -110,7 +111,7 @@ class Builder {
       if (i == kWithoutAttention) continue;
       block.value_scale = of_block("attn.value_scale", {1}, constant(0.5), kScalars);
       if (value_table(i) >= 0)
-        value_scales[static_cast<std::size_t>(i)] =
+        value_scales_[static_cast<std::size_t>(i)] =
             of_block("attn.ve_scale", {1}, constant(0.5), kScalars);
       const auto window = config_.gates.gate_window;
       block.head_gate = {.gate = {of_block("attn.attn_gate.weight", {config_.num_heads, window},
@@ -119,7 +120,32 @@ class Builder {
                          .window = window,
                          .scale = config_.gates.sparse_attn_gate_scale};
     }
-    plan_.stages = stages(config_, skip_weights, value_scales);
+  }
+
+  Pass make_pass(const Windows& windows) const {
+    // The other half of the pairs is not rotated.
+    const auto still = at::zeros({head_dim(config_) / 2 - windows.frequencies.numel()}, at::kFloat);
+    Pass pass{.slots = kFirstDecoder - 1,
+              .rope_frequencies = at::cat({windows.frequencies, still}),
+              .attention_scale = windows.scale};
+    const auto backout_slot = pass.slots - 1;
+    for (std::int64_t block = 1; block < kBlocks; ++block) {
+      LayerCall call{.index = block - 1,
+                     .block = block,
+                     .norm_scale = 1,
+                     .attends = block != kWithoutAttention,
+                     .window = is_long(block) ? windows.large : windows.small,
+                     .value_scale = value_scales_[static_cast<std::size_t>(block)],
+                     .last = block == kBlocks - 1};
+      if (block > 1 && block < kFirstDecoder) call.keep_input = block - 2;
+      if (block == kBackout + 1) call.keep_input = backout_slot;
+      if (const auto row = block - kFirstDecoder; row >= 0 && block < kBlocks - 1) {
+        call.skip = {.weights = skip_weights_, .row = row};
+        if (row > 0) call.skip.slot = kFirstDecoder - 2 - row;
+      }
+      pass.calls.push_back(call);
+    }
+    return pass;
   }
 
   std::vector<Draw> draws() const {
@@ -143,6 +169,8 @@ class Builder {
   const std::int64_t dim_ = config_.model_dim;
   Declarations declare_;
   FlowParameters flow_;
+  ParameterId skip_weights_;                       // w of the flow, [5]
+  std::array<ParameterId, kBlocks> value_scales_;  // of each block's value table rows, or none
   Plan plan_;
 };
 

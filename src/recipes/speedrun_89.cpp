@@ -12,14 +12,9 @@ namespace tg {
 
 namespace record_89 {
 
-namespace {
-
-// Starts of the second and third stage and of the extension.
-constexpr double kSecond = 423, kThird = 847, kExtension = 1270;
-
-}  // namespace
-
 void set_defaults(Settings& s) {
+  // Starts of the second and third stage and of the extension.
+  constexpr double kSecond = 423, kThird = 847, kExtension = 1270;
   set_common_defaults(s, kSecond, kThird, kExtension);
   s.data.segment_limit = {.schedule = CountSchedule({{896, 0}, {2048, kSecond}})};
 
@@ -56,15 +51,9 @@ void set_defaults(Settings& s) {
 }
 
 ModelSpec model(const Settings& settings, void (*own_defaults)(Settings&)) {
-  require_own_layers(
-      settings, own_defaults,
-      {"VOCAB_SIZE", "MODEL_DIM", "MLP_MULT", "MLP_NEGATIVE_SLOPE", "LOGIT_SOFTCAP",
-       "LOGIT_SOFTCAP_SHIFT", "LOGIT_SOFTCAP_TEMPERATURE", "MTP_WEIGHTS", "PREFIX_WEIGHT",
-       "PREFIX_TABLE", "ROPE_BASE", "ROPE_LONGEST", "GATE_WINDOW", "WINDOW_BLOCK", "SHORT_WINDOW",
-       "LONG_WINDOW", "FINAL_LONG_WINDOW", "WINDOW_YARN", "ATTENTION_SCALE", "QK_HEAD_DIM",
-       "BIGRAM_VOCAB_SIZE", "BIGRAM_DIM", "BIGRAM_SIGN_ROWS", "MUDD_DIM", "DC_WINDOW",
-       // Have no effect with NUM_LOOPS=0, which is required.
-       "LOOP_START", "LOOP_END", "ENABLE_LOOPING_AT"});
+  require_own_layers(settings, own_defaults,
+                     {"QK_HEAD_DIM", "BIGRAM_VOCAB_SIZE", "BIGRAM_DIM", "BIGRAM_SIGN_ROWS",
+                      "MUDD_DIM", "DC_WINDOW"});
   const auto& model = settings.model;
   REQUIRE(model.bigram_dim == model.model_dim, ExitCode::config,
           "BIGRAM_DIM={}: RECIPE={} adds the bigram embedding to all channels (expected "

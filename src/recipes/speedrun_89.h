@@ -1,7 +1,6 @@
 #pragma once
 // Declarations shared by the files of record 89's recipe.
 #include <cstdint>
-#include <vector>
 
 #include "config/settings.h"
 #include "model/plan.h"
@@ -15,12 +14,6 @@ inline constexpr std::int64_t kWithoutAttention = 6;
 inline constexpr std::int64_t kLast = kBlocks - 1;
 inline constexpr std::int64_t kValueTables = 5;  // in one parameter, one after the other
 
-constexpr bool is_paired(std::int64_t block) {
-  return block == 0 || block == 2 || block == 5 || block == 9;
-}
-constexpr bool is_long(std::int64_t block) {
-  return block == 3 || block == kLast;
-}
 // The value table whose gated rows a block adds to its values; −1: none. The last block mixes the
 // last table into its values.
 constexpr std::int64_t value_table(std::int64_t block) {
@@ -64,9 +57,6 @@ struct FlowParameters {
 //   x ← λ·x + λ'·attention(n(x)) + gate·x0 + gate·β  except in 6,  x ← λ·x + λ'·mlp(n(x))
 // Blocks 8, 9 and 10 attend from the norm of block 8's input.
 Flow flow(const FlowParameters& parameters);
-
-// The stages of a run: attention windows grow, and RoPE and attention's scale change with them.
-std::vector<Stage> stages(const ModelConfig& config);
 
 // Sets record 89's settings.
 void set_defaults(Settings& settings);

@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "recipes/gpt_spec.h"
@@ -65,7 +64,6 @@ void add_mlp(const at::Tensor& bank, NamedTensors& into) {
   }
 }
 
-// Adds a tensor of the script under train_gpt's names. Returns whether its shape is the script's.
 bool add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) {
   constexpr std::int64_t attentions = kBlocks - 1;
   if (name == "scalars") {
@@ -96,15 +94,8 @@ bool add(const std::string& name, const at::Tensor& tensor, NamedTensors& into) 
 }  // namespace
 
 bool rename_script_weights(NamedTensors& tensors) {
-  const auto is_script = [](const auto& named) { return named.first == "mlp_bank"; };
-  if (std::ranges::none_of(tensors, is_script)) return false;
-  NamedTensors renamed;
-  for (const auto& [name, tensor] : tensors) {
-    // Keeps the name, so that the check of names and shapes reports the error.
-    if (!add(name, tensor, renamed)) renamed.emplace_back(name, tensor);
-  }
-  tensors = std::move(renamed);
-  return true;
+  return rename_each(
+      tensors, [](std::string_view name) { return name == "mlp_bank"; }, add);
 }
 
 }  // namespace tg::record_89

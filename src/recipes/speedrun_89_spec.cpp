@@ -1,4 +1,4 @@
-// Parameters of record 89's model, how each is updated, and the order of their draws.
+// Parameters of record 89's model, how each is updated, the order of their draws, and the passes.
 #include <fmt/format.h>
 
 #include <array>
@@ -7,6 +7,7 @@
 
 #include "config/derived.h"
 #include "recipes/gpt_spec.h"
+#include "recipes/growing_windows.h"
 #include "recipes/speedrun_89.h"
 
 namespace tg::record_89 {
@@ -68,8 +69,27 @@ constexpr auto kGateBiases = [] {
   return biases;
 }();
 
-constexpr Initial constant(double number) {
-  return {InitDist::constant, number};
+constexpr bool is_paired(std::int64_t block) {
+  return block == 0 || block == 2 || block == 5 || block == 9;
+}
+constexpr bool is_long(std::int64_t block) {
+  return block == 3 || block == kLast;
+}
+
+Pass make_pass(const Windows& windows, std::int64_t dc_window) {
+  Pass pass{.rope_frequencies = windows.frequencies, .attention_scale = windows.scale};
+  for (std::int64_t block = 0; block < kBlocks; ++block) {
+    pass.calls.push_back({.index = block,
+                          .block = block,
+                          .norm_scale = 1,
+                          .attends = block != kWithoutAttention,
+                          .window = is_long(block) ? windows.large : windows.small,
+                          .paired = is_paired(block),
+                          .key_offset = is_long(block),
+                          .composed_window = block == kLast ? dc_window : 0,
+                          .adds_values = value_table(block) >= 0 || block == kLast});
+  }
+  return pass;
 }
 
 // Parameters are named as in the script's state dict, except its vector `scalars`, whose elements
@@ -101,7 +121,9 @@ class Builder {
         .softcap = softcap_of(config_.objective),
         .sums_over_tokens = true};
     if (begins_tied_) declare_.tie(plan_.embedding.tokens, plan_.head.weight);
-    plan_.stages = stages(config_);
+    plan_.stages = window_stages(config_, [&](const Windows& windows) {
+      return make_pass(windows, config_.gates.dc_window);
+    });
     plan_.flow = flow(flow_);
     return {declare_.take(), draws(), std::move(plan_)};
   }

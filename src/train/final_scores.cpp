@@ -95,22 +95,19 @@ void FinalScores::score_sequences() {
 void FinalScores::score_windows() {
   const auto stride = settings_.run.eval_stride, length = eval_length(settings_);
   if (stride == 0 || stride >= length) return;
-  score_windows(stride, "");
+  const auto score = [&](std::int64_t by, const std::string& suffix) {
+    const auto& split = tokens();
+    const WindowOptions windows{
+        .length = length, .stride = by, .rescore_tail = settings_.runtime.record_quirks};
+    emit_score(prefix_of(settings_.runtime.artifact) + "sliding_window" + suffix, by,
+               [&](const at::Tensor& nll) {
+                 return sliding_window_score(weights_.model, split, windows, machine_.device,
+                                             eval_mode(settings_), communicator_, nll);
+               });
+  };
+  score(stride, "");
   constexpr std::int64_t kUsualStride = 64;
-  if (stride != kUsualStride && kUsualStride < length) score_windows(kUsualStride, "_s64");
-}
-
-void FinalScores::score_windows(std::int64_t stride, const std::string& suffix) {
-  const auto& split = tokens();
-  emit_score(prefix_of(settings_.runtime.artifact) + "sliding_window" + suffix, stride,
-             [&](const at::Tensor& nll) {
-               return sliding_window_score(weights_.model, split,
-                                           {.length = eval_length(settings_),
-                                            .stride = stride,
-                                            .rescore_tail = settings_.runtime.record_quirks},
-                                           machine_.device, eval_mode(settings_), communicator_,
-                                           nll);
-             });
+  if (stride != kUsualStride && kUsualStride < length) score(kUsualStride, "_s64");
 }
 
 void FinalScores::train_and_score(bool fake_quant) {

@@ -50,7 +50,6 @@ class FinalScores {
   void score_documents();
 
  private:
-  void score_windows(std::int64_t stride, const std::string& suffix);
   // The validation split, read on first use.
   const SplitTokens& tokens();
   // Completes `event` with the score of `score(nll)` and emits it; nll as for OnTokenLosses, or

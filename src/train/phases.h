@@ -16,7 +16,6 @@
 namespace tg {
 
 enum class Phase { batch, forward, backward, reduce, grad_clip, optimizer };
-inline constexpr std::size_t phase_count = 6;
 
 // Milliseconds of one optimizer step, summed over its micro-steps.
 struct StepTimes {
@@ -47,7 +46,7 @@ struct StepRecord {
   std::vector<BatchFeed::CopyTime> copies;
   // Waits for collectives, within intervals of their phase.
   std::vector<std::pair<Phase, Communicator::CollectiveWait>> waits;
-  double batch_cpu = 0, host = 0, explicit_sync = 0;
+  StepTimes on_host;  // batch_cpu, host and explicit_sync
 
   StepTimes times() const;
 };
@@ -101,7 +100,7 @@ class PhaseRecorder {
   std::function<void()> wait_for_device_;
   std::exception_ptr failure_;  // a device error at the end of a scope
   StepRecord record_;
-  std::optional<Event> host_began_;
+  Clock::time_point host_began_;
   double waited_before_ = 0;
 };
 

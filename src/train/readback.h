@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "device/event.h"
+
 namespace tg {
 
 // Asynchronous device-to-host copy of a step's metrics. It is queued after the step's work, so that
@@ -8,9 +10,20 @@ namespace tg {
 class Readback {
  public:
   // `values`: [n] on any device.
-  explicit Readback(const at::Tensor& values);
+  explicit Readback(const at::Tensor& values) : event_(values.device().type()) {
+    if (values.is_cpu()) {
+      host_ = values.clone();
+      return;
+    }
+    host_ = at::empty(values.sizes(), values.options().device(at::kCPU).pinned_memory(true));
+    host_.copy_(values, /*non_blocking=*/true);
+    event_.record(compute_stream(values.device()));
+  }
   // Waits for the copy and returns it, [n] on the CPU.
-  const at::Tensor& wait();
+  const at::Tensor& wait() {
+    event_.synchronize();  // returns at once if nothing was recorded
+    return host_;
+  }
 
  private:
   at::Tensor host_;

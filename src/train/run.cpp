@@ -11,19 +11,15 @@ namespace tg {
 
 namespace {
 
-// Checks that the checkpoint's data is the run's, before anything in OUTPUT_DIR changes.
-std::optional<ResumePoint> with_same_data(RunSetup& setup, const FixedTexts& data,
-                                          const TokenSource& training, int rank) {
-  auto resume = std::move(setup.resume);
-  if (!resume) return resume;
-  require_same_data(*resume, setup.settings.data, data, training.known_tokens());
-  if (rank == 0) go_back_to(*resume, setup.output_dir);
-  return resume;
-}
-
-// The step after which this run continues its own files.
-std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
-  return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
+// Returns data_identity(). Checks that the checkpoint's data is the run's, before anything in
+// OUTPUT_DIR changes.
+FixedTexts checked_data(const RunSetup& setup, const TokenSource& training) {
+  auto data = data_identity(setup.settings.data, training);
+  if (const auto& resume = setup.resume) {
+    require_same_data(*resume, setup.settings.data, data, training.known_tokens());
+    if (setup.communicator.rank() == 0) go_back_to(*resume, setup.output_dir);
+  }
+  return data;
 }
 
 std::string how_to_go_on(const Settings& settings, const Origins& origins) {
@@ -45,7 +41,8 @@ std::optional<std::string> stage_notice(const Settings& settings, const Plan& pl
                      settings.optim.lr_trace, plan.stages[static_cast<std::size_t>(last)].title);
 }
 
-void report_start(Run& run, const RanksJoined& ranks, const std::vector<TracedStep>& lr_trace) {
+void report_start(Run& run) {
+  const auto& ranks = run.ranks;
   auto& report = run.report;
   if (const auto& resume = run.resume) {
     const auto& manifest = resume->manifest;
@@ -64,39 +61,35 @@ void report_start(Run& run, const RanksJoined& ranks, const std::vector<TracedSt
   if (const auto notice = fp8_head_notice(run.settings, run.machine, weights.model.fp8_parts())) {
     report.emit(SettingWarning{*notice});
   }
-  if (const auto notice = stage_notice(run.settings, weights.model.plan(), lr_trace))
+  if (const auto notice = stage_notice(run.settings, weights.model.plan(), run.lr_trace))
     report.emit(SettingWarning{*notice});
 }
 
 }  // namespace
 
 Run::Run(RunSetup setup)
-    : settings(setup.settings),
-      machine(setup.machine),
-      communicator(setup.communicator),
-      output_dir(setup.output_dir),
-      parts(settings, machine, communicator,
-            setup.resume ? ModelUse::resuming : ModelUse::training),
-      data(data_identity(settings.data, *parts.tokens.train)),
-      resume(with_same_data(setup, data, *parts.tokens.train, communicator.rank())),
+    : RunSetup(std::move(setup)),
+      parts(settings, machine, communicator, resume ? ModelUse::resuming : ModelUse::training),
+      data(checked_data(*this, *parts.tokens.train)),
       state(settings, machine.device, communicator, parts.weights.model.plan(),
             parts.weights.parameters, parts.optimizer, parts.weights.model.fp8_scales(),
             parts.feeder),
-      report(output_dir, settings, setup.origins,
+      report(output_dir, settings, origins,
              {.rank = communicator.rank(),
               .world_size = communicator.world_size(),
               .device = machine.device_name,
               .versions = version_text()},
-             continued_step(resume)),
-      checkpoints(settings, machine, communicator, setup.store, output_dir, data,
-                  how_to_go_on(settings, setup.origins), report) {
-  state.clock.replay(setup.lr_trace);
+             // The step after which this run continues its own files.
+             resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt),
+      checkpoints(settings, machine, communicator, store, output_dir, data,
+                  how_to_go_on(settings, origins), report) {
+  state.clock.replay(lr_trace);
   if (settings.runtime.profile == ProfileMode::on) {
     trace.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
                   settings.runtime, machine.device, parts.spans);
   }
   communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  report_start(*this, setup.ranks, setup.lr_trace);
+  report_start(*this);
 }
 
 StageFacts Run::stage_facts(std::int64_t stage) const {

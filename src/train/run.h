@@ -31,7 +31,7 @@ struct RunSetup {
   std::vector<TracedStep> lr_trace;  // from LR_TRACE; empty without it
 };
 
-struct Run {
+struct Run : RunSetup {
   // Opens tokens and tokenizer, initialises or loads the weights, opens the files in OUTPUT_DIR and
   // reports the start. Collective. Throws errors of RunParts and of the outputs; ExitCode::config
   // if the data or LR_TRACE do not fit the run.
@@ -45,13 +45,8 @@ struct Run {
   // Scores the validation split with the current weights. Collective.
   Score score();
 
-  const Settings& settings;
-  const Machine& machine;
-  Communicator& communicator;
-  const std::string output_dir;
   RunParts parts;
   const FixedTexts data;  // from data_identity()
-  std::optional<ResumePoint> resume;
   RunState state;
   Report report;
   Checkpoints checkpoints;

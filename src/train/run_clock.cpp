@@ -8,6 +8,7 @@
 #include "base/is_in.h"
 #include "config/derived.h"
 #include "config/types/text.h"
+#include "optim/schedule.h"
 #include "train/readback.h"
 
 namespace tg {
@@ -16,6 +17,12 @@ namespace {
 
 double step_ms(std::int64_t steps, double elapsed_ms) {
   return elapsed_ms / static_cast<double>(steps);
+}
+
+// The trace may be shorter than the run.
+template <class T>
+const T& at_step(const std::vector<T>& trace, std::int64_t step) {
+  return trace[std::min(static_cast<std::size_t>(step), trace.size() - 1)];
 }
 
 }  // namespace
@@ -44,24 +51,9 @@ double Pace::expected_ms(std::int64_t steps) const {
   return last.elapsed_ms + static_cast<double>(steps - last.steps) * mean;
 }
 
-namespace {
-
-// The trace may be shorter than the run.
-template <class T>
-const T& at_step(const std::vector<T>& trace, std::int64_t step) {
-  return trace[std::min(static_cast<std::size_t>(step), trace.size() - 1)];
-}
-
-}  // namespace
-
 void RunClock::replay(const std::vector<TracedStep>& trace) {
-  if (trace.empty()) return;
-  std::vector<double> scales;
-  for (const auto& step : trace) scales.push_back(step.lr_scale);
-  lr_schedule_.replay(std::move(scales));
-  for (const auto& step : trace)
-    traced_stages_.push_back(std::min<std::int64_t>(step.stage, std::ssize(stages_) - 1));
-  if (!batches_change(settings_)) return;
+  trace_ = trace;
+  if (trace.empty() || !batches_change(settings_)) return;
   const auto world = communicator_.world_size();
   const auto known = batch_shapes(settings_, world);
   for (const auto& step : trace) {
@@ -78,6 +70,11 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
   }
 }
 
+double RunClock::lr_scale(std::int64_t step, double elapsed_ms) const {
+  return trace_.empty() ? tg::lr_scale(settings_.run, step, elapsed_ms)
+                        : at_step(trace_, step).lr_scale;
+}
+
 BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
   if (!traced_shapes_.empty()) return at_step(traced_shapes_, step);
   return batch_shape(settings_, communicator_.world_size(),
@@ -85,7 +82,8 @@ BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
 }
 
 std::int64_t RunClock::stage_at(std::int64_t step, double elapsed_ms) const {
-  if (!traced_stages_.empty()) return at_step(traced_stages_, step);
+  if (!trace_.empty())
+    return std::min<std::int64_t>(at_step(trace_, step).stage, std::ssize(stages_) - 1);
   const auto done = schedule_share(settings_.run, step, elapsed_ms);
   const auto begun = std::ranges::find_if(
       stages_ | std::views::reverse, [&](const Stage& stage) { return stage.begun(step, done); });

@@ -16,7 +16,6 @@
 #include "device/event.h"
 #include "model/plan.h"
 #include "optim/averaging.h"
-#include "optim/schedule.h"
 #include "train/lr_trace.h"
 
 namespace tg {
@@ -90,18 +89,12 @@ class RunClock {
   // `stages`: the model's; must outlive this object.
   RunClock(const Settings& settings, const std::vector<Stage>& stages, at::Device device,
            Communicator& communicator)
-      : settings_(settings),
-        stages_(stages),
-        device_(device),
-        communicator_(communicator),
-        lr_schedule_(settings.run) {}
+      : settings_(settings), stages_(stages), device_(device), communicator_(communicator) {}
 
   // Replays stages, batch shapes and learning-rate scales of a trace instead of following the
   // clock. Throws ExitCode::config if the settings do not allow a batch shape of the trace.
   void replay(const std::vector<TracedStep>& trace);
-  double lr_scale(std::int64_t step, double elapsed_ms) const {
-    return lr_schedule_.scale(step, elapsed_ms);
-  }
+  double lr_scale(std::int64_t step, double elapsed_ms) const;
 
   // Starts the clock. Precondition: the device is idle, and the next work launched is a step.
   void start();
@@ -144,10 +137,9 @@ class RunClock {
   const std::vector<Stage>& stages_;
   at::Device device_;
   Communicator& communicator_;
-  LrSchedule lr_schedule_;
-  // From the trace, by step; empty: the settings decide.
+  // By step; empty: the settings decide.
+  std::vector<TracedStep> trace_;
   std::vector<BatchShape> traced_shapes_;
-  std::vector<std::int64_t> traced_stages_;
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so step ends are measured from the
   // event of the last start(), at which the clock read started_ms_.

@@ -32,20 +32,6 @@ bool is_training(ModelUse use) {
   return use == ModelUse::training || use == ModelUse::resuming;
 }
 
-TrainedModel parameters_for(ModelUse use, const ModelSpec& spec, const Settings& settings,
-                            const Machine& machine, Communicator& communicator) {
-  switch (use) {
-    case ModelUse::training:
-      return {initial_weights(spec, settings, machine, communicator), {}};
-    case ModelUse::resuming:
-      return {drawn_weights(spec, settings, machine), {}};
-    case ModelUse::test_time_training:
-    case ModelUse::inference:
-      break;
-  }
-  return trained_model(spec, settings, machine, communicator);
-}
-
 // FP8=1 excludes a tied head, which trains worse in FP8 (docs/benchmarks.md): it must be named
 // explicitly.
 Fp8Parts requested_fp8(const Settings& settings) {
@@ -63,7 +49,10 @@ std::int64_t resolved_bos_id(const Settings& settings) {
 TrainedModel load_parameters(const ModelSpec& spec, const Settings& settings,
                              const Machine& machine, Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto loaded = parameters_for(use, spec, settings, machine, communicator);
+  if (use == ModelUse::training)
+    return {initial_weights(spec, settings, machine, communicator), {}};
+  if (use == ModelUse::resuming) return {drawn_weights(spec, settings, machine), {}};
+  auto loaded = trained_model(spec, settings, machine, communicator);
   if (use == ModelUse::inference) {
     for (auto row : loaded.parameters.rows()) row.value.requires_grad_(false);
   }

@@ -4,11 +4,39 @@
 
 #include <utility>
 
+#include "config/attention_context.h"
 #include "config/derived.h"
+#include "model/flops.h"
 #include "optim/schedule.h"
 #include "train/peer_waits.h"
 
 namespace tg {
+
+namespace {
+
+// Batch, forward and backward are means over micro-steps, as in the reference implementation.
+StepTimed timed(std::int64_t step, std::int64_t micro_steps, const StepTimes& times,
+                double val_ms) {
+  const auto n = static_cast<double>(micro_steps);
+  return {.step = step,
+          .micro_steps = micro_steps,
+          .batch_cpu_ms = times.batch_cpu / n,
+          .batch_h2d_ms = times.batch_h2d / n,
+          .forward_ms = times.forward / n,
+          .backward_ms = times.backward / n,
+          // The reference implementation counts gradient reduction in this phase.
+          .grad_clip_ms = times.reduce + times.grad_clip,
+          .optimizer_ms = times.optimizer,
+          .val_ms = val_ms,
+          .explicit_sync_ms = times.explicit_sync,
+          .data_wait_ms = times.data_wait,
+          .comm_ms = times.comm,
+          .host_ms = times.host,
+          .phases_ms = times.phases(),
+          .step_ms = times.step};
+}
+
+}  // namespace
 
 void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions& decided) {
   auto& state = run_.state;
@@ -23,17 +51,18 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   const bool swa_started = update_average(step + 1, lr_scale);
   const auto before = launched_ ? launched_->tokens : state.tokens;
   const auto tokens = before + tokens_of_step(decided.shape);
-  LaunchedStep launched{.step = step + 1,
-                        .clock_steps = state.step,
-                        .tokens = tokens,
-                        .seq_len = decided.shape.seq_len,
-                        .stage = state.stage,
-                        .lr_scale = lr_scale,
-                        .ended = Event(compute_stream(run_.machine.device)),
-                        .metrics = Readback(metrics),
-                        .record = parts.phases.end_step(parts.feeder),
-                        .val_ms = std::exchange(validation_ms_, 0),
-                        .tokens_read = reporter_.tokens_read(tokens)};
+  LaunchedStep launched{
+      .step = step + 1,
+      .clock_steps = state.step,
+      .tokens = tokens,
+      .seq_len = decided.shape.seq_len,
+      .stage = state.stage,
+      .lr_scale = lr_scale,
+      .ended = Event(compute_stream(run_.machine.device)),
+      .metrics = Readback(metrics),
+      .record = parts.phases.end_step(parts.feeder),
+      .val_ms = std::exchange(validation_ms_, 0),
+      .tokens_read = counts_tokens_read() ? parts.feeder.state().token_offset : tokens};
   read_back();
   launched_.emplace(std::move(launched));
   if (run_.machine.device.is_cpu()) read_back();
@@ -112,8 +141,44 @@ void StepLauncher::read_back() {
   state.clock.add_rank_0_time(launched.clock_steps, metrics.clock_ms);
   rank_0_ms_ = metrics.clock_ms;
   stop_requested_ |= metrics.stop;
-  reporter_.step_ended(launched, metrics);
+  report(launched, metrics);
   run_.checkpoints.report_written();
+}
+
+void StepLauncher::report(const LaunchedStep& launched, const StepMetrics& metrics) {
+  const auto step = launched.step;
+  const auto& settings = run_.settings;
+  const auto& plan = run_.parts.weights.model.plan();
+  auto& report = run_.report;
+  const double elapsed_ms = run_.state.clock.last_step_ms();
+  const auto skipped = run_.state.finite_watch.after_step(step, metrics);
+  if (skipped) report.emit(*skipped);
+  if (launched.record) {
+    report.emit(timed(step, micro_steps(settings, run_.communicator.world_size()),
+                      launched.record->times(), launched.val_ms));
+  }
+  if (!std::exchange(first_step_reported_, true)) report.first_step();
+  const auto split = run_.parts.tokens.train->known_tokens();
+  const auto pass =
+      split ? std::optional((launched.tokens_read + *split - 1) / *split) : std::nullopt;
+  if (const auto repeated = repetition_watch_.after_step(step, pass)) report.emit(*repeated);
+  report.emit(StepEnded{
+      .step = step,
+      .loss = metrics.loss,
+      .lr_scale = launched.lr_scale,
+      .grad_norm = metrics.grad_norm,
+      .elapsed_ms = elapsed_ms,
+      .tokens = launched.tokens,
+      .seq_len = launched.seq_len,
+      .flops_per_token = training_flops_per_token(plan, plan.pass(launched.stage),
+                                                  attention_context(settings, launched.seq_len)),
+      .loss_scale = metrics.loss_scale,
+      .objective = metrics.objective,
+      .token_offset = counts_tokens_read() ? std::optional(launched.tokens_read) : std::nullopt,
+      .pass = pass});
+  const double waited = run_.parts.feeder.waited_ms() - waited_before_ms_;
+  const auto stalled = stall_watch_.after_step(step, waited, elapsed_ms);
+  if (stalled) report.emit(*stalled);
 }
 
 }  // namespace tg

@@ -51,6 +51,7 @@ bool Trace::changes_at(std::int64_t step, bool last) const {
 }
 
 std::optional<TraceWritten> Trace::change() {
+  if (device_.is_cuda()) wait_for_gpu();
   if (running_) return stop();
   start();
   return {};
@@ -59,10 +60,7 @@ std::optional<TraceWritten> Trace::change() {
 void Trace::start() {
   using torch::profiler::impl::ActivityType;
   std::set<ActivityType> activities{ActivityType::CPU};
-  if (device_.is_cuda()) {
-    wait_for_gpu();
-    activities.insert(ActivityType::CUDA);
-  }
+  if (device_.is_cuda()) activities.insert(ActivityType::CUDA);
   const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
   profiler::prepareProfiler(config, activities);
   profiler::enableProfiler(
@@ -73,22 +71,17 @@ void Trace::start() {
 }
 
 TraceWritten Trace::stop() {
-  if (device_.is_cuda()) wait_for_gpu();
   running_ = false;
   // Stops logging first, since Kineto may throw below and nothing reads later spans.
   const auto spans = spans_.stop();
   try {
-    write(spans);
+    auto trace = take_kineto_trace(path_ + ".kineto");
+    merge_spans(trace, spans, ::getpid());
+    write_file_atomically(path_, trace.dump());
   } catch (const Error& error) {
     return {path_, error.what()};
   }
   return {path_, ""};
-}
-
-void Trace::write(const std::vector<Span>& spans) const {
-  auto trace = take_kineto_trace(path_ + ".kineto");
-  merge_spans(trace, spans, ::getpid());
-  write_file_atomically(path_, trace.dump());
 }
 
 namespace {

@@ -30,7 +30,6 @@ class Trace {
  private:
   void start();
   TraceWritten stop();
-  void write(const std::vector<Span>& spans) const;
 
   std::string path_;
   std::int64_t first_step_, steps_;

@@ -157,8 +157,7 @@ void TrainStep::set(const StepSchedule& plan) {
   if (other_rounding || other_clipping) once_a_step_.invalidate();
   micro_step_.select(plan.stage);
   once_a_step_.select(2 * static_cast<std::int64_t>(plan.tie) + (plan.updates_all ? 0 : 1));
-  optimizer_.set_updates_all(plan.updates_all);
-  optimizer_.set_tie(plan.tie);
+  optimizer_.choose_rows(plan.updates_all, plan.tie);
   model_.set_stage(plan.stage);
   model_.set_fake_quant(fake_quant_);
   reduced_.zero_();

@@ -125,41 +125,6 @@ class WarmUp {
   const bool as_training_;
 };
 
-// The momentum of Muon's shards, which a script may not reset after its warm-up on several ranks
-// (Recipe::keeps_warm_up_momentum). It depends on the warm-up's batches, so begin() consumes the
-// one that the script's first passes, without an update, consume.
-class KeptMomentum {
- public:
-  explicit KeptMomentum(Run& run)
-      : run_(run),
-        keeps_(run.settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
-               recipe_of(run.settings).keeps_warm_up_momentum) {}
-
-  void begin() {
-    if (!keeps_) return;
-    run_.parts.feeder.wait_for_room();
-    run_.parts.feeder.next();
-  }
-  void save() {
-    for (const auto& [name, value] : momentum()) kept_.push_back(value.clone());
-  }
-  void restore() const {
-    std::size_t i = 0;
-    for (const auto& [name, value] : momentum()) value.copy_(kept_[i++]);
-  }
-
- private:
-  NamedTensors momentum() const {
-    auto state = keeps_ ? run_.parts.optimizer.sharded_state() : NamedTensors();
-    std::erase_if(state, [](const auto& named) { return !named.first.starts_with("momentum."); });
-    return state;
-  }
-
-  Run& run_;
-  const bool keeps_;
-  std::vector<at::Tensor> kept_;
-};
-
 }  // namespace
 
 void choose_parts(Run& run) {
@@ -189,23 +154,34 @@ void warm_up(Run& run) {
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
   WarmUp warm_up(run);
-  KeptMomentum momentum(run);
   // The warm-up captures the passes of later stages, so that their first step takes no longer than
   // the second. Their eager runs come first, since captures would keep their memory beside the
   // eager passes' memory.
   if (captures) {
     for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   }
-  momentum.begin();
+  // The momentum of Muon's shards, which a script may not reset after its warm-up on several ranks.
+  NamedTensors momentum;
+  if (settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
+      recipe_of(settings).keeps_warm_up_momentum) {
+    momentum = run.parts.optimizer.sharded_state();
+    std::erase_if(momentum,
+                  [](const auto& named) { return !named.first.starts_with("momentum."); });
+    // It depends on the warm-up's batches: consumes the one that the script's first passes, without
+    // an update, consume.
+    run.parts.feeder.wait_for_room();
+    run.parts.feeder.next();
+  }
   if (steps > 0) {
     warm_up.first_stage(steps);
     for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.later_stage(stage, steps);
   } else {
     for (std::int64_t stage = 0; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   }
-  momentum.save();
+  auto kept = momentum;
+  for (auto& [name, value] : kept) value = value.clone();
   state.restore(before);
-  momentum.restore();
+  for (std::size_t i = 0; i < kept.size(); ++i) momentum[i].second.copy_(kept[i].second);
   wait_for_device(run.communicator, run.machine.device);
 }
 

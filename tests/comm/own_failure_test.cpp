@@ -1,11 +1,11 @@
-#include "comm/own_failure.h"
-
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <new>
 #include <stdexcept>
 #include <system_error>
+
+#include "comm/communicator.h"
 
 namespace tg {
 namespace {

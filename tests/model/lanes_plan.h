@@ -19,13 +19,13 @@ inline ModelConfig three_blocks() {
 
 struct LaneCase {
   const char* name;
-  FinalLane head;
+  ParallelFinalLane head;
   bool gated;
 };
-inline const LaneCase kLaneCases[] = {{"mean_gated", FinalLane::mean, true},
-                                      {"mean", FinalLane::mean, false},
-                                      {"first_gated", FinalLane::first, true},
-                                      {"second_gated", FinalLane::second, true}};
+inline const LaneCase kLaneCases[] = {{"mean_gated", ParallelFinalLane::mean, true},
+                                      {"mean", ParallelFinalLane::mean, false},
+                                      {"first_gated", ParallelFinalLane::attention, true},
+                                      {"second_gated", ParallelFinalLane::mlp, true}};
 
 struct LanePlan {
   ModelSpec spec;

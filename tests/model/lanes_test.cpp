@@ -31,7 +31,7 @@ class Formula {
   Formula(const ModelConfig& config, const ParameterTable& table, PlainAdapters adapters = {})
       : config_(config), table_(table), adapters_(std::move(adapters)) {}
 
-  at::Tensor loss(const test::LanePlan& lanes, FinalLane head, const at::Tensor& inputs,
+  at::Tensor loss(const test::LanePlan& lanes, ParallelFinalLane head, const at::Tensor& inputs,
                   const at::Tensor& targets) const {
     const auto tokens = table_[kTokenTable];
     const auto x0 = rms_norm(at::embedding(tokens, inputs));
@@ -66,9 +66,9 @@ class Formula {
     two(0, 0.4, 1);
     lane0 = skipped(3, lane0, first);
     two(2, 0.5, 2);
-    const auto out = head == FinalLane::first    ? lane0
-                     : head == FinalLane::second ? lane1
-                                                 : (lane0 + lane1) / 2;
+    const auto out = head == ParallelFinalLane::attention ? lane0
+                     : head == ParallelFinalLane::mlp     ? lane1
+                                                          : (lane0 + lane1) / 2;
     const auto states = rms_norm(out);
     const auto logits =
         adapted("lm_head_lora", states, at::matmul(states, tokens.t())).flatten(0, 1);

@@ -1,5 +1,4 @@
-#include "optim/adamw.h"
-
+#include "optim/adam.h"
 #include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
 

@@ -38,7 +38,7 @@ struct Training {
   // By these gradients, one for each row → the norm.
   double step(const std::vector<at::Tensor>& gradients, bool updates_all, double skip = 0,
               double max_norm = 0) {
-    optimizer.set_updates_all(updates_all);
+    optimizer.choose_rows(updates_all, Tie::none);
     optimizer.begin_step();
     for (std::size_t i = 0; i < gradients.size(); ++i)
       test::set_gradient(table.rows()[i].value, gradients[i].clone());

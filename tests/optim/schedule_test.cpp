@@ -271,17 +271,5 @@ TEST(Schedule, UpdatesAllInTheStepThatEndsAdamEvery) {
   for (const std::int64_t step : {2, 5}) EXPECT_TRUE(updates_all(optim, step)) << step;
 }
 
-TEST(LearningRate, OfATraceIsItsStepsAndTimePlaysNoPart) {
-  auto run = uncapped(100, 20);
-  run.max_wallclock_seconds = 1;
-  LrSchedule schedule(run);
-  EXPECT_EQ(schedule.scale(10, 900), lr_scale(run, 10, 900));
-  schedule.replay({1, 0.75, 0.25});
-  EXPECT_EQ(schedule.scale(0, 1e9), 1);
-  EXPECT_EQ(schedule.scale(1, 0), 0.75);
-  EXPECT_EQ(schedule.scale(2, 0), 0.25);
-  EXPECT_EQ(schedule.scale(3, 0), 0.25);
-}
-
 }  // namespace
 }  // namespace tg

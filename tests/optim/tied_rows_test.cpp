@@ -68,8 +68,7 @@ struct Training {
 
   // By the sums of these ranks' gradients → the norm.
   double step(int index, const std::vector<int>& ranks, double skip = 0) {
-    optimizer.set_updates_all(updates_all(config(), index));
-    optimizer.set_tie(tie_at(config(), index));
+    optimizer.choose_rows(updates_all(config(), index), tie_at(config(), index));
     optimizer.begin_step();
     for (const int of : {0, 1}) {
       auto gradient = gradient_of(vocab, dim, index, of, ranks);

@@ -1,8 +1,10 @@
-// Which stage a step is of: by the share of the schedule that is done, or as a trace says.
+// Which stage a step is of, and its learning rate: by the share of the schedule that is done, or as
+// a trace says.
 #include "train/run_clock.h"
 
 #include <gtest/gtest.h>
 
+#include "optim/schedule.h"
 #include "tests/train/train_steps.h"
 
 namespace tg {
@@ -69,6 +71,20 @@ TEST(Plan, ItsLastStageIsTheLastThatBegins) {
   EXPECT_EQ(plan.last_stage(), 1);
   plan.stages = {{.from = 0}};
   EXPECT_EQ(plan.last_stage(), 0);
+}
+
+TEST_F(RunClockTest, TheLearningRateOfATraceIsItsStepsAndTimePlaysNoPart) {
+  settings_.run.iterations = 100;
+  settings_.run.warmdown_iters = 20;
+  settings_.run.max_wallclock_seconds = 1;
+  const auto stages = stages_from({0});
+  RunClock clock(settings_, stages, at::kCPU, alone_);
+  EXPECT_EQ(clock.lr_scale(10, 900), lr_scale(settings_.run, 10, 900));
+  clock.replay({{.lr_scale = 1}, {.lr_scale = 0.75}, {.lr_scale = 0.25}});
+  EXPECT_EQ(clock.lr_scale(0, 1e9), 1);
+  EXPECT_EQ(clock.lr_scale(1, 0), 0.75);
+  EXPECT_EQ(clock.lr_scale(2, 0), 0.25);
+  EXPECT_EQ(clock.lr_scale(3, 0), 0.25);
 }
 
 }  // namespace

@@ -95,10 +95,6 @@ std::string GpuGraphs::capture(const std::vector<std::function<void()>>& parts) 
   return "";
 }
 
-bool GpuGraphs::captured() const {
-  return graphs_ != nullptr;
-}
-
 void GpuGraphs::replay(std::size_t part) {
   std::next(graphs_->parts.begin(), static_cast<std::ptrdiff_t>(part))->replay();
 }
