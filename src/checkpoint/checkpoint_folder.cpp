@@ -205,8 +205,7 @@ void write_finished(const std::string& root, const Finished& finished) {
 std::optional<Finished> read_finished(const std::string& root) {
   const auto path = marker_of(root);
   std::error_code ignored;
-  if (std::filesystem::status(path, ignored).type() == std::filesystem::file_type::not_found)
-    return std::nullopt;
+  if (fs::status(path, ignored).type() == fs::file_type::not_found) return std::nullopt;
   const auto value = read_json_file(path);
   const JsonFields fields(value, path);
   return Finished{fields.count("step"), fields.count("iterations"),
@@ -215,7 +214,7 @@ std::optional<Finished> read_finished(const std::string& root) {
 
 void remove_finished(const std::string& root) {
   std::error_code error;
-  std::filesystem::remove(marker_of(root), error);
+  fs::remove(marker_of(root), error);
   REQUIRE(!error, ExitCode::io, "{}: cannot be removed ({})", marker_of(root), error.message());
 }
 

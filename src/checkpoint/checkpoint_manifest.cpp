@@ -1,10 +1,15 @@
 #include "checkpoint/checkpoint_manifest.h"
 
+#include <algorithm>
+#include <cassert>
+#include <deque>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "files/byte_source.h"
 #include "files/json_fields.h"
 #include "files/json_file.h"
 
@@ -16,8 +21,45 @@ using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
 
-CheckpointFile file_from(const json& value, const std::string& where) {
-  return {JsonFields(value, where).file_name("name"), digest_of_json(value, where)};
+constexpr size_t kPart = 4 << 20;  // bytes hashed at a time, while they are in the CPU cache
+
+// A file that is hashed as it is read. Reads must be sequential, from the first byte on.
+class HashedFile final : public ByteSource {
+ public:
+  explicit HashedFile(const std::string& path) : ByteSource(path), file_(path) {
+    size_ = file_.size();
+  }
+  using ByteSource::read;
+  void read(uint64_t offset, void* to, size_t count) const override {
+    assert(offset == hashed_);
+    auto* at = static_cast<char*>(to);
+    while (count > 0) {
+      const auto part = std::min(count, kPart);
+      file_.read(hashed_, at, part);
+      xxh3_.add(at, part);
+      hashed_ += part;
+      at += part;
+      count -= part;
+    }
+  }
+  // Returns the XXH3 of the bytes read so far.
+  std::uint64_t xxh3() const { return xxh3_.value(); }
+
+ private:
+  const FileSource file_;
+  mutable Xxh3 xxh3_;
+  mutable uint64_t hashed_ = 0;
+};
+
+NamedTensors read_file(const HashedFile& file, const FileDigest& expected,
+                       const NameFilter& wanted) {
+  REQUIRE(file.size() == expected.bytes, ExitCode::bad_data, "{}: expected {} bytes, found {}",
+          file.name(), expected.bytes, file.size());
+  auto tensors = read_safetensors(file, nullptr, wanted);
+  REQUIRE(file.xxh3() == expected.xxh3, ExitCode::bad_data,
+          "{}: bytes have changed since it was written (expected XXH3 {:016x}, found {:016x})",
+          file.name(), expected.xxh3, file.xxh3());
+  return tensors;
 }
 
 }  // namespace
@@ -58,12 +100,31 @@ Manifest read_manifest(const std::string& folder) {
   fields.require(fields.get("files").is_array(), "files", "a list");
   std::set<std::string> names;
   for (const auto& file : fields.get("files")) {
-    manifest.files.push_back(file_from(file, path + ": a file"));
-    const auto& name = manifest.files.back().name;
+    const auto where = path + ": a file";
+    const auto name = JsonFields(file, where).file_name("name");
+    manifest.files.push_back({name, digest_of_json(file, where)});
     REQUIRE(names.insert(name).second, ExitCode::bad_data, "{}: expected {} once, found it twice",
             path, name);
   }
   return manifest;
+}
+
+NamedTensors read_checkpoint(const std::string& folder, const Manifest& manifest,
+                             const NameFilter& wanted) {
+  std::deque<HashedFile> files;
+  for (const auto& [name, digest] : manifest.files) {
+    const auto path = folder + "/" + name;
+    std::error_code ignored;
+    REQUIRE(fs::is_regular_file(path, ignored), ExitCode::bad_data,
+            "{}: expected a file of {} bytes, found none", path, digest.bytes);
+    files.emplace_back(path);
+  }
+  NamedTensors all;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    auto tensors = read_file(files[i], manifest.files[i].digest, wanted);
+    std::ranges::move(tensors, std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace tg

@@ -116,9 +116,8 @@ SavedCheckpoint CheckpointWriter::publish(const ModelRecord& model, const std::s
   manifest.model = model;
   for (int rank = 0; rank < manifest.world_size; ++rank) {
     const auto report = rank == 0 ? own : wait_for(key(std::to_string(rank)));
-    if (report.starts_with(kFailed) && result.error.empty()) {
+    if (report.starts_with(kFailed) && result.error.empty())
       result.error = report.substr(kFailed.size());
-    }
     manifest.files.push_back({file_of(rank), decode(report)});
     result.bytes += manifest.files.back().digest.bytes;
   }

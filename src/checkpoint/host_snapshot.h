@@ -33,8 +33,6 @@ class HostSnapshot {
   const NamedTensors& wait();
 
  private:
-  at::Tensor buffer_for(const std::string& name, const at::Tensor& value);
-
   at::Device device_;
   int rank_, world_size_;
   std::map<std::string, at::Tensor> buffers_;  // by the tensor's name

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/checkpoint_reader.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 #include "files/xxh3.h"
@@ -26,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Key of the training data in data_identity(); checkpoints of older programs lack it.
+const std::string kTrainingData = "training data";
 // Rank 0's choices that are not a folder, as broadcast; RESUME cannot name such folders.
 const std::string kNew = "never", kFinished;
 
@@ -70,9 +71,8 @@ ComputeDtype dtype_of_auto(const ResumePoint& point) {
   const auto tokens = fmt::format("parameter.{}", kTokenTable);
   for (const auto& file : point.manifest.files) {
     const auto path = point.checkpoint + "/" + file.name;
-    for (const auto& entry : load_safetensors_header(path).entries) {
+    for (const auto& entry : load_safetensors_header(path).entries)
       if (entry.name == tokens && entry.dtype == at::kBFloat16) return ComputeDtype::bf16;
-    }
   }
   return ComputeDtype::fp32;
 }
@@ -128,11 +128,6 @@ bool read_by_all(ResumePoint& point, const Settings& settings, const Machine& ma
   if (own) throw Error(*error);
   fail(ExitCode::unavailable, "{}: rank {} cannot read it and reports why", point.checkpoint,
        *failed);
-}
-
-bool is_in_folder(const std::string& root, const std::string& checkpoint) {
-  std::error_code ignored;
-  return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
 // Older programs saved the scales of all FP8 GEMMs as one tensor, a column each, without a head
@@ -226,7 +221,8 @@ Beginning find_beginning(const Settings& settings, const Machine& machine,
     const auto chosen = communicator.broadcast(i < choices.size() ? choices[i] : kNew);
     if (chosen == kNew) return {};
     if (chosen == kFinished) return {.resume = {}, .finished = true};
-    ResumePoint point{chosen, {}, is_in_folder(root, chosen)};
+    std::error_code ignored;
+    ResumePoint point{chosen, {}, fs::equivalent(fs::path(chosen) / "..", root, ignored)};
     if (!read_by_all(point, settings, machine, communicator)) continue;
     if (communicator.rank() == 0 && point.manifest.program != program_line()) {
       log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,

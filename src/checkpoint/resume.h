@@ -56,9 +56,6 @@ void go_back_to(const ResumePoint& point, const std::string& output_dir);
 // dtype.
 void load_checkpoint(ResumePoint& point, SavedState& state, int rank = 0, int world_size = 1);
 
-// Key of the training data in data_identity(); checkpoints of older programs lack it.
-inline const std::string kTrainingData = "training data";
-
 // Returns the identity of the training data and, with TOKENIZER_PATH, of the tokenizer, in the form
 // of fixed_settings(), beside which a manifest stores it. Equal on every rank. Throws Error:
 // missing_input, bad_data, io.

@@ -103,9 +103,8 @@ void RunEnd::set(const std::string& key) const {
 
 void RunEnd::wait_for(const std::vector<std::string>& keys) const {
   try {
-    for (int polls = 0; polls < kPollsOfOthers && !store_->check(keys); ++polls) {
+    for (int polls = 0; polls < kPollsOfOthers && !store_->check(keys); ++polls)
       std::this_thread::sleep_for(kPoll);
-    }
   } catch (const std::exception&) {  // rank 0 has exited, and with it the store
   }
 }

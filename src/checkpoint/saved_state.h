@@ -41,14 +41,14 @@ class StateVisitor {
 class StateReader final : public StateVisitor {
  public:
   std::function<void(const std::string&, StateScalar)> scalar = [](const auto&, auto) {};
-  std::function<void(const std::string&, const at::Tensor&)> tensor = [](const auto&, const auto&) {
-  };
+  std::function<void(const std::string&, const at::Tensor&, Placement)> tensor =
+      [](const auto&, const auto&, auto) {};
 
   void operator()(const std::string& name, std::int64_t& value) override { scalar(name, value); }
   void operator()(const std::string& name, double& value) override { scalar(name, value); }
   void operator()(const std::string& name, bool& value) override { scalar(name, value); }
-  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
-    tensor(name, value);
+  void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
+    tensor(name, value, placement);
   }
 };
 
@@ -62,9 +62,9 @@ class SavedState {
 
   std::int64_t step = 0;  // steps done and read back
 
-  void for_each_tensor(std::function<void(const std::string&, const at::Tensor&)> function) {
+  void for_each_tensor(const std::function<void(const std::string&, const at::Tensor&)>& function) {
     StateReader reader;
-    reader.tensor = std::move(function);
+    reader.tensor = [&](const auto& name, const auto& value, auto) { function(name, value); };
     visit(reader);
   }
   void for_each_scalar(std::function<void(const std::string&, StateScalar)> function) {

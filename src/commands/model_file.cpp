@@ -17,7 +17,6 @@
 #include "files/file.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
-#include "weights/foreign_names.h"
 #include "weights/foreign_weights.h"
 #include "weights/weights_file.h"
 

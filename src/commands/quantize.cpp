@@ -7,7 +7,6 @@
 #include "data/vocabulary.h"
 #include "files/atomic_file.h"
 #include "model_io/artifact_files.h"
-#include "model_io/gptq_model.h"
 #include "model_io/model_files.h"
 #include "model_io/model_path.h"
 #include "run_log/log_sink.h"

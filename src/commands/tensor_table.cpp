@@ -46,7 +46,7 @@ Statistics statistics_of(const at::Tensor& tensor) {
 }
 
 std::string dtype_name(const at::Tensor& tensor) {
-  return std::string(safetensors_name(tensor.scalar_type()).value());
+  return std::string(find_dtype(&DtypeNames::dtype, tensor.scalar_type())->safetensors);
 }
 
 struct Total {

@@ -7,13 +7,12 @@
 #include "files/compressed.h"
 #include "files/little_endian.h"
 #include "files/lrzip.h"
-#include "model_io/load_model.h"
+#include "model_io/model_files.h"
 #include "model_io/stored_record.h"
 #include "process/machine.h"
 #include "weights/artifact/gptq_value.h"
 #include "weights/artifact/pergroup.h"
 #include "weights/artifact/read_artifact.h"
-#include "weights/artifact/write_artifact.h"
 #include "weights/weights_file.h"
 
 namespace tg {
@@ -41,9 +40,8 @@ ArtifactWritten written(const std::string& path, Artifact format, const ModelRec
 ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
                                const Settings& settings, const std::string& path) {
   std::vector<ArtifactTensor> tensors;
-  for (const auto& part : unbanked(table)) {
+  for (const auto& part : unbanked(table))
     tensors.push_back({part.name, part.value, part.quantization});
-  }
   const auto format = settings.runtime.artifact;
   assert(format == Artifact::int6 || format == Artifact::int8_zlib);
   const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;

@@ -1,13 +1,15 @@
 #pragma once
-// Writes and reads quantised artifacts of a parameter table.
+// Quantises a parameter table, and writes and reads its artifacts.
 #include <string>
+#include <vector>
 
 #include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "model_io/gptq_model.h"
+#include "ops/quantize/hessian_factor.h"
 #include "run_log/events.h"
+#include "weights/artifact/write_artifact.h"
 
 namespace tg {
 
@@ -15,6 +17,23 @@ namespace tg {
 // or int8_zlib), with the model's record beside the file. Throws Error: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
                                const Settings& settings, const std::string& path);
+
+// A model's tensors quantised by GPTQ.
+struct GptqModel {
+  std::vector<GptqTensor> tensors;
+  WeightsQuantized event;
+};
+
+// Quantises the exported parameters on their device, as the last record's script does: gates of
+// attention in int8 with GATED_ATTN_QUANT_GATE; other tensors of up to 65,536 elements and control
+// tensors as fp16; the rest by GPTQ, token tables and heads in EMBED_BITS, else in MATRIX_BITS. A
+// table without a Hessian, which no GEMM reads, is rounded to nearest. Weights of inputs that were
+// always 0 are rounded to nearest or, with `record_quirks`, become 0; a warning counts their
+// matrices. A Hessian that the caller does not hold is freed once its matrices' factor is computed.
+// Throws Error(internal) for a Hessian or a weight that is not finite.
+GptqModel quantize_by_gptq(const ParameterTable& table, Hessians hessians, const GptqConfig& config,
+                           bool record_quirks = false);
+
 // Writes GPTQ's quantised model, with its record beside the file. Throws Error: cannot_create, io;
 // internal for a value beyond fp16's range; and with COMPRESSOR=pergroup what compress_lrzip()
 // throws.

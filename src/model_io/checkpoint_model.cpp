@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/checkpoint_reader.h"
 #include "weights/tensors/tensor_check.h"
 
 namespace tg {

@@ -1,5 +1,3 @@
-#include "model_io/gptq_model.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -11,9 +9,9 @@
 #include "base/elapsed.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "model_io/artifact_files.h"
 #include "ops/quantize/gptq.h"
 #include "weights/artifact/gptq_value.h"
-#include "weights/artifact/write_artifact.h"
 
 namespace tg {
 
@@ -51,28 +49,16 @@ void warn_about_damping(const std::string& name, double damping) {
         name, damping, kUsual);
 }
 
-// Counts dead inputs: they are 0 on all calibration rows.
-class DeadInputs {
- public:
-  void add(const std::string& name, const at::Tensor& dead, std::size_t matrices) {
-    const auto count = dead.sum().cpu().const_data_ptr<std::int64_t>()[0];
-    if (count == 0) return;
-    if (matrices_ == 0) first_ = fmt::format("{}: {} of {}", name, count, dead.numel());
-    matrices_ += matrices;
-  }
-  void warn(bool zeroed) const {
-    if (matrices_ == 0) return;
-    log_warn(
-        "inputs of {} matrices are 0 on every calibration row ({}), so GPTQ cannot calibrate their "
-        "weights: {}. More or other calibration data may help, and more GPTQ_CALIBRATION_BATCHES",
-        matrices_, first_,
-        zeroed ? "they become 0, as in the script (RECORD_QUIRKS=1)" : "each is rounded by itself");
-  }
-
- private:
-  std::size_t matrices_ = 0;
-  std::string first_;
-};
+// `matrices`: number of those with dead inputs, which are 0 on all calibration rows; `first`: the
+// dead inputs of the first.
+void warn_about_dead_inputs(std::size_t matrices, const std::string& first, bool zeroed) {
+  if (matrices == 0) return;
+  log_warn(
+      "inputs of {} matrices are 0 on every calibration row ({}), so GPTQ cannot calibrate their "
+      "weights: {}. More or other calibration data may help, and more GPTQ_CALIBRATION_BATCHES",
+      matrices, first,
+      zeroed ? "they become 0, as in the script (RECORD_QUIRKS=1)" : "each is rounded by itself");
+}
 
 // Indices of matrices that share a Hessian; a single matrix without a Hessian.
 struct Group {
@@ -102,7 +88,8 @@ std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hes
   auto groups = by_hessian(matrices, hessians);
   hessians.clear();
   std::vector<GptqWeight> quantized(matrices.size());
-  DeadInputs dead;
+  std::size_t with_dead = 0;
+  std::string first_dead;
   for (auto& [hessian, members] : groups) {
     std::optional<HessianFactor> factor;
     if (hessian.defined()) {
@@ -110,7 +97,10 @@ std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hes
       factor = factor_hessian(hessian, name);
       hessian.reset();
       warn_about_damping(name, factor->damping);
-      dead.add(name, factor->dead, members.size());
+      const auto dead = factor->dead.sum().cpu().const_data_ptr<std::int64_t>()[0];
+      if (dead > 0 && with_dead == 0)
+        first_dead = fmt::format("{}: {} of {}", name, dead, factor->dead.numel());
+      if (dead > 0) with_dead += members.size();
     }
     for (const auto i : members) {
       const auto& matrix = matrices[i];
@@ -121,7 +111,7 @@ std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hes
       report_progress(0);
     }
   }
-  dead.warn(zero_dead);
+  warn_about_dead_inputs(with_dead, first_dead, zero_dead);
   return quantized;
 }
 

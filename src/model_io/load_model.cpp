@@ -1,5 +1,3 @@
-#include "model_io/load_model.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -9,11 +7,11 @@
 
 #include "base/log.h"
 #include "model_io/checkpoint_model.h"
+#include "model_io/model_files.h"
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "recipes/recipe.h"
 #include "weights/artifact/read_artifact.h"
-#include "weights/foreign_names.h"
 #include "weights/foreign_weights.h"
 #include "weights/tensors/tensor_check.h"
 #include "weights/weights_file.h"
@@ -39,12 +37,8 @@ Facts facts_of(const StateDict& file, const std::vector<std::string>& taken_off)
   return facts;
 }
 
-auto named(const NamedTensors& tensors, std::string_view name) {
-  return std::ranges::find(tensors, name, &NamedTensors::value_type::first);
-}
-
-bool has(const NamedTensors& tensors, std::string_view name) {
-  return named(tensors, name) != tensors.end();
+bool erase_named(NamedTensors& tensors, std::string_view name) {
+  return std::erase_if(tensors, [&](const auto& named) { return named.first == name; }) > 0;
 }
 
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
@@ -56,24 +50,8 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 // Erases a tied head's second copy: other programs' files may have the table under both names.
 // Returns whether there were two.
 bool erase_tied_head(NamedTensors& tensors) {
-  const auto head = named(tensors, kHead), table = named(tensors, kTokenTable);
-  if (head == tensors.end() || table == tensors.end() || !same_bytes(head->second, table->second))
-    return false;
-  tensors.erase(head);
-  return true;
-}
-
-// Erases the weights of the two lanes, which the last record's script saves even for a model
-// without lanes. Returns the erased names.
-std::vector<std::string> erase_unread_lanes(NamedTensors& tensors) {
-  std::vector<std::string> erased;
-  for (const auto* name : {kLanePost, kLaneResidual}) {
-    const auto found = named(tensors, name);
-    if (found == tensors.end()) continue;
-    tensors.erase(found);
-    erased.emplace_back(name);
-  }
-  return erased;
+  const auto *head = find_tensor(tensors, kHead), *table = find_tensor(tensors, kTokenTable);
+  return head && table && same_bytes(*head, *table) && erase_named(tensors, kHead);
 }
 
 // Returns the table's tensors that the weights `from` set. `from` is a whole model, or an exported
@@ -84,17 +62,16 @@ NamedTensors tensors_to_set(const ParameterTable& table, const NamedTensors& fro
   NamedTensors into;
   const auto parts = unbanked(table);
   const bool by_parts = std::ranges::any_of(parts, [&](const ParameterPart& part) {
-    return !table.find(part.name).defined() && has(from, part.name);
+    return !table.find(part.name).defined() && find_tensor(from, part.name);
   });
   if (by_parts) {
     for (const auto& part : parts) into.emplace_back(part.name, part.value);
     return into;
   }
   const bool whole = std::ranges::any_of(
-      rows, [&](const Parameter& row) { return !row.exported && has(from, row.name); });
-  for (const auto& row : rows) {
+      rows, [&](const Parameter& row) { return !row.exported && find_tensor(from, row.name); });
+  for (const auto& row : rows)
     if (whole || row.exported) into.emplace_back(row.name, row.value.detach());
-  }
   return into;
 }
 
@@ -122,7 +99,9 @@ StoredModel read_model(const Settings& settings, const ModelPath& model) {
   if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
     file.left_out.emplace_back(kHead);
   if (settings.model.lanes.parallel_start_layer == 0) {
-    for (auto& name : erase_unread_lanes(file.tensors)) file.left_out.push_back(std::move(name));
+    // The last record's script saves the weights of the two lanes even for a model without lanes.
+    for (const auto* name : {kLanePost, kLaneResidual})
+      if (erase_named(file.tensors, name)) file.left_out.emplace_back(name);
   }
   note(model.path, facts_of(file, taken_off));
   return {std::move(file.tensors), stored_record(model.path, file.metadata)};
@@ -146,12 +125,6 @@ StoredModel read_any(const ParameterTable& table, const Settings& settings,
           stored_record(model.path, /*metadata=*/{})};
 }
 
-std::optional<ModelRecord> record_of_rank_0(const std::optional<ModelRecord>& record,
-                                            Communicator& communicator) {
-  const auto text = communicator.broadcast(record ? record_text(*record) : "");
-  return text.empty() ? std::nullopt : std::optional(record_of_text(text, "rank 0"));
-}
-
 }  // namespace
 
 std::optional<ModelRecord> load_model(const ParameterTable& table, const Settings& settings,
@@ -167,7 +140,8 @@ std::optional<ModelRecord> load_model(const ParameterTable& table, const Setting
     record = from.record;
   }
   if (for_all) broadcast_weights(table, /*exported_alone=*/false, communicator);
-  return record_of_rank_0(record, communicator);
+  const auto text = communicator.broadcast(record ? record_text(*record) : "");
+  return text.empty() ? std::nullopt : std::optional(record_of_text(text, "rank 0"));
 }
 
 void broadcast_weights(const ParameterTable& table, bool exported_alone,

@@ -1,13 +1,10 @@
 #include "model_io/model_files.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "model/init.h"
 #include "model/tied_rows.h"
-#include "model_io/load_model.h"
-#include "model_io/model_path.h"
 #include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "weights/pickle/torch_file.h"
@@ -22,9 +19,8 @@ namespace {
 ParameterTable zero_heads(const ModelSpec& spec, const Settings& settings, at::ScalarType storage,
                           at::Device device) {
   auto table = make_parameters(spec, settings, storage, device);
-  for (const auto& row : table.rows()) {
+  for (const auto& row : table.rows())
     if (!row.exported) row.value.detach().zero_();
-  }
   return table;
 }
 
@@ -73,10 +69,9 @@ TrainedModel stored_model(const Settings& settings, at::Device device) {
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
   require_unquantized(model);
   const auto from = read_model(settings, model);
-  const auto tokens =
-      std::ranges::find(from.weights, kTokenTable, &NamedTensors::value_type::first);
+  const auto* const tokens = find_tensor(from.weights, kTokenTable);
   // A run's tables are bf16 or fp32.
-  const bool half = tokens != from.weights.end() && tokens->second.scalar_type() == at::kBFloat16;
+  const bool half = tokens && tokens->scalar_type() == at::kBFloat16;
   const auto spec = model_spec(settings);
   auto table = zero_heads(spec, settings, half ? at::kBFloat16 : at::kFloat, device);
   load_into(table, from.weights, model.path, ExitCode::config);

@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::string_view kTransformersModels[] = {"model.safetensors",
+                                                    "model.safetensors.index.json"};
+
 bool is_file(const std::string& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
@@ -34,8 +37,9 @@ ModelPath file_model(const std::string& path) {
   return {ModelKind::file, path, artifact_of(path)};
 }
 
-std::optional<ModelPath> final_model(const std::string& folder) {
-  for (const auto name : kFinalModels) {
+// The first file of these names in the folder.
+std::optional<ModelPath> first_model(const std::string& folder, const auto& names) {
+  for (const auto name : names) {
     const auto path = fmt::format("{}/{}", folder, name);
     if (is_file(path)) return file_model(path);
   }
@@ -50,23 +54,14 @@ std::optional<ModelPath> newest_checkpoint(const std::string& folder) {
   return std::nullopt;
 }
 
-std::optional<ModelPath> transformers_model(const std::string& folder) {
-  for (const auto* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    const auto path = folder + "/" + name;
-    if (is_file(path)) return file_model(path);
-  }
-  return std::nullopt;
-}
-
 ModelPath model_in(const std::string& folder, WeightsChoice weights) {
   REQUIRE(is_listable(folder), ExitCode::missing_input, "cannot open {} ({})", folder,
           std::strerror(errno));
   if (is_file(folder + "/manifest.json")) return {ModelKind::checkpoint, folder};
-  auto model = final_model(folder);
-  if (!model || weights != WeightsChoice::automatic) {
+  auto model = first_model(folder, kFinalModels);
+  if (!model || weights != WeightsChoice::automatic)
     if (const auto checkpoint = newest_checkpoint(folder)) return *checkpoint;
-  }
-  if (!model) model = transformers_model(folder);
+  if (!model) model = first_model(folder, kTransformersModels);
   REQUIRE(model, ExitCode::missing_input,
           "{}: expected a model (in a run's folder final_model.safetensors or a checkpoint, in a "
           "checkpoint's manifest.json, in one of transformers model.safetensors), found none",

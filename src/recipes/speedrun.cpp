@@ -2,7 +2,7 @@
 // Neither averages nor quantizes weights.
 #include "recipes/gpt_spec.h"
 #include "recipes/own_layers.h"
-#include "weights/foreign_names.h"
+#include "weights/foreign_weights.h"
 
 namespace tg {
 

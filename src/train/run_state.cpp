@@ -180,7 +180,7 @@ RunSnapshot RunState::save(bool on_host) {
   reader.scalar = [&](const auto& name, StateScalar value) {
     snapshot.scalars.emplace_back(name, value);
   };
-  reader.tensor = [&](const auto& name, const at::Tensor& value) {
+  reader.tensor = [&](const auto& name, const at::Tensor& value, Placement) {
     snapshot.tensors.emplace_back(
         name, on_host ? value.to(at::kCPU, false, /*copy=*/true) : value.clone());
   };

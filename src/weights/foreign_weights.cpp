@@ -1,10 +1,14 @@
 #include "weights/foreign_weights.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/escaped.h"
+#include "base/is_in.h"
 #include "files/magic.h"
 
 namespace tg {
@@ -84,6 +88,47 @@ constexpr Names kNames[] = {
     {"mixer.in_proj.weight", "Mamba or a model like it"},
 };
 
+constexpr std::string_view kAnywhere[] = {"_orig_mod.", "module."};
+constexpr std::string_view kInFront = "model.";
+
+// Returns the name without wrappers' components, which are added to `taken_off`, each once.
+std::string unwrapped(std::string_view name, std::vector<std::string>& taken_off) {
+  std::string rest;
+  while (!name.empty()) {
+    const auto part = name.substr(0, std::min(name.find('.'), name.size() - 1) + 1);
+    name.remove_prefix(part.size());
+    const bool wraps = is_in(kAnywhere, part) || (rest.empty() && part == kInFront);
+    if (!wraps)
+      rest += part;
+    else if (!is_in(taken_off, part))
+      taken_off.emplace_back(part);
+  }
+  return rest;
+}
+
+constexpr std::string_view kTable = "transformer.wte.weight", kBlock = "transformer.h.",
+                           kBuffer = "rotary.inv_freq";
+
+constexpr struct {
+  std::string_view theirs, ours;
+} kParts[] = {
+    {"attn.c_q.weight", "attn.c_q.weight"}, {"attn.c_k.weight", "attn.c_k.weight"},
+    {"attn.c_v.weight", "attn.c_v.weight"}, {"attn.c_proj.weight", "attn.proj.weight"},
+    {"mlp.c_fc.weight", "mlp.fc.weight"},   {"mlp.c_proj.weight", "mlp.proj.weight"},
+    {"attn.lamb", "attn.value_blend"},      {"lambdas", "resid_mix"},
+};
+
+std::string ours(std::string_view name) {
+  if (name == kTable) return "tok_emb.weight";
+  if (!name.starts_with(kBlock)) return std::string(name);
+  const auto rest = name.substr(kBlock.size());
+  const auto dot = std::min(rest.find('.'), rest.size() - 1);
+  const auto* const part = std::ranges::find_if(
+      kParts, [&](const auto& one) { return one.theirs == rest.substr(dot + 1); });
+  if (part == std::end(kParts)) return std::string(name);
+  return fmt::format("blocks.{}.{}", rest.substr(0, dot), part->ours);
+}
+
 }  // namespace
 
 void refuse_foreign_file(const ByteSource& source) {
@@ -94,9 +139,8 @@ void refuse_foreign_file(const ByteSource& source) {
   // A safetensors header: after its length its JSON begins, as in no other of these formats.
   constexpr std::size_t kLength = 8;
   if (head.size() > kLength && head[kLength] == '{') return;
-  for (const auto& kind : kKinds) {
+  for (const auto& kind : kKinds)
     if (kind.magic.is_in(head)) refuse(source.name(), kind.name, kind.advice);
-  }
   if (is_onnx(head)) refuse(source.name(), "an ONNX model", kMadeFrom);
   if (is_pickle(head)) {
     refuse(source.name(), "a bare pickle, which could execute anything",
@@ -113,6 +157,48 @@ void refuse_foreign_names(const NamedTensors& tensors, const std::string& path) 
          "{} has the weights of {} (expected a model of train_gpt, found the name '{}'); {}", path,
          found->model, escaped(name), kOwnModels);
   }
+}
+
+std::vector<std::string> unwrap_names(NamedTensors& tensors, const std::string& path) {
+  std::vector<std::string> taken_off;
+  std::unordered_map<std::string, std::string> wrapped;  // by unwrapped name
+  for (auto& [name, tensor] : tensors) {
+    auto bare = unwrapped(name, taken_off);
+    const auto [other, is_new] = wrapped.emplace(bare, name);
+    REQUIRE(is_new, ExitCode::bad_data,
+            "{}: has the weight '{}' twice, as '{}' and as '{}'; save one of them", path,
+            escaped(bare), escaped(other->second), escaped(name));
+    name = std::move(bare);
+  }
+  return taken_off;
+}
+
+std::optional<ScriptModel> script_model(const NamedTensors& tensors) {
+  const auto* const table = find_tensor(tensors, kTable);
+  const auto* const up = find_tensor(tensors, "transformer.h.0.mlp.c_fc.weight");
+  if (!find_tensor(tensors, "transformer.h.0.attn.c_q.weight") || !table || table->dim() != 2 ||
+      !up || up->dim() != 2)
+    return {};
+  ScriptModel model{
+      .channels = table->size(1), .hidden = up->size(0), .vocabulary = table->size(0)};
+  while (find_tensor(tensors, fmt::format("{}{}.attn.c_q.weight", kBlock, model.layers)))
+    ++model.layers;
+  return model;
+}
+
+bool rename_script_weights(NamedTensors& tensors) {
+  const auto model = script_model(tensors);
+  if (!model) return false;
+  std::erase_if(tensors, [](const auto& entry) { return entry.first.ends_with(kBuffer); });
+  for (auto& [name, tensor] : tensors) name = ours(name);
+  for (std::int64_t i = 0; i < model->layers; ++i) {
+    const auto block = fmt::format("blocks.{}.", i);
+    if (!find_tensor(tensors, block + "resid_mix"))
+      tensors.emplace_back(block + "resid_mix", at::eye(2).select(0, 0).clone());
+    if (!find_tensor(tensors, block + "attn.value_blend"))
+      tensors.emplace_back(block + "attn.value_blend", at::zeros({}));
+  }
+  return true;
 }
 
 }  // namespace tg

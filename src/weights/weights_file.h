@@ -27,13 +27,9 @@ StateDict load_weights(const std::string& path);
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit = ExitCode::bad_data);
 
-using TensorsOfFiles = std::map<std::string, std::set<std::string>>;  // file → tensor names
-
-// Reads an index of at most 1 MiB, which suffices for about 10,000 tensors. Throws
-// Error(missing_input), Error(io), and Error(bad_data) if it is no index or a file name has a path.
-TensorsOfFiles read_safetensors_index(const std::string& path);
-// Loads the tensors of all files, which must be exactly the tensors in the index. Throws
-// Error(missing_input), Error(io) and Error(bad_data).
-NamedTensors load_safetensors_index(const std::string& path);
+// Returns the names of the tensors in each file of an index of at most 1 MiB, which suffices for
+// about 10,000 tensors. Throws Error(missing_input), Error(io), and Error(bad_data) if it is no
+// index or a file name has a path.
+std::map<std::string, std::set<std::string>> read_safetensors_index(const std::string& path);
 
 }  // namespace tg

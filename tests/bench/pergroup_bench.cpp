@@ -19,8 +19,7 @@
 #include "files/lrzip.h"
 #include "weights/artifact/pergroup.h"
 #include "weights/artifact/read_artifact.h"
-#include "weights/artifact/row_order.h"
-#include "weights/artifact/write_artifact_gptq.h"
+#include "weights/artifact/write_artifact.h"
 
 namespace tg {
 namespace {

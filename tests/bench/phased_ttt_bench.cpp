@@ -122,10 +122,10 @@ class Bench {
     const auto& config = settings_.phased_ttt;
     const auto wanted = static_cast<std::size_t>(4 * config.global_ttt_chunk_tokens + 1);
     const auto tokens = std::span(tokens_).first(std::min(wanted, tokens_.size()));
-    const BaseTrainingOptions options{.config = config,
-                                      .seq_len = eval_length(settings_),
-                                      .bos_id = bos_id(),
-                                      .scale_loss = machine_.compute == at::kHalf};
+    const PhasedTttOptions options{.config = config,
+                                   .bos_id = bos_id(),
+                                   .seq_len = eval_length(settings_),
+                                   .scale_loss = machine_.compute == at::kHalf};
     for (const char* name : {"first", "second"}) {
       wait();
       const auto began = Clock::now();

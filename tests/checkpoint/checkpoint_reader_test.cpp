@@ -1,8 +1,7 @@
-#include "checkpoint/checkpoint_reader.h"
-
 #include <filesystem>
 
 #include "base/progress.h"
+#include "checkpoint/checkpoint_manifest.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
 #include "weights/safetensors/safetensors.h"

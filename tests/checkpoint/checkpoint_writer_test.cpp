@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/checkpoint_reader.h"
 #include "tests/checkpoint/wait.h"
 #include "tests/files/testing.h"
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/checkpoint_manifest.h"
 #include "checkpoint/resume.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"

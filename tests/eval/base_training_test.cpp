@@ -17,8 +17,8 @@ constexpr std::int64_t kLength = 8, kTokens = 110, kBos = 1;
 
 // Chunks of 32, 32, 32 and 13 predictions, the last of which is not trained on: four sequences
 // each, in steps of three and one.
-BaseTrainingOptions options_of(bool segments) {
-  BaseTrainingOptions options{.seq_len = kLength, .bos_id = kBos};
+PhasedTttOptions options_of(bool segments) {
+  PhasedTttOptions options{.bos_id = kBos, .seq_len = kLength};
   options.config.global_ttt_lr = 0.3;
   options.config.global_ttt_chunk_tokens = 32;
   options.config.global_ttt_batch_seqs = 3;
@@ -30,7 +30,7 @@ BaseTrainingOptions options_of(bool segments) {
 
 using TestModel = test::TwoLayers;
 
-std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOptions& options,
+std::vector<at::Tensor> trained(const test::Tokens& tokens, const PhasedTttOptions& options,
                                 Communicator& communicator,
                                 const ModelConfig& config = test::two_layers()) {
   const auto table = test::random_parameters(config, at::kDouble, 1);
@@ -44,7 +44,7 @@ std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOp
 
 // Returns the weights of each rank.
 std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& tokens,
-                                                const BaseTrainingOptions& options,
+                                                const PhasedTttOptions& options,
                                                 const ModelConfig& config = test::two_layers()) {
   std::vector<std::vector<at::Tensor>> values(static_cast<std::size_t>(ranks));
   test::as_ranks(ranks, [&](Communicator& communicator) {

@@ -53,7 +53,7 @@ inline PhasedTttOptions options_of() {
 // Options that save to PREFIX and request a stop after `times` queries.
 inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& prefix, int times) {
   options.state_files = std::make_shared<TttStateFiles>(prefix);
-  // Base training queries through a copy.
+  // Queried through copies.
   options.stop_requested = [times, asked = std::make_shared<int>(0)] {
     return (*asked)++ == times;
   };

@@ -7,7 +7,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
 #include "weights/artifact/read_artifact.h"
-#include "weights/pickle/pickle_writer.h"
+#include "weights/pickle/pickle.h"
 
 namespace tg::fuzz {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/weights/zip_testing.h"
+#include "weights/pickle/pickle.h"
 #include "weights/pickle/pickle_value.h"
-#include "weights/pickle/pickle_writer.h"
 
 namespace tg::fuzz {
 

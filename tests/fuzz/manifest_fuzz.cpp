@@ -1,7 +1,6 @@
 // A checkpoint's manifest, and the mark of a finished run beside it.
 #include "base/error.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/checkpoint_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

@@ -4,8 +4,7 @@
 #include "base/error.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "weights/pickle/pickle_reader.h"
-#include "weights/pickle/pickle_writer.h"
+#include "weights/pickle/pickle.h"
 
 namespace tg::fuzz {
 

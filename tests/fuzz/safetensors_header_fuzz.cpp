@@ -1,7 +1,7 @@
 // The header of a safetensors file, without the length and the data that a mutation would no longer
 // fit.
 #include "tests/fuzz/target.h"
-#include "weights/safetensors/safetensors_header.h"
+#include "weights/safetensors/safetensors.h"
 
 namespace tg::fuzz {
 

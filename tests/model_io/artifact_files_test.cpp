@@ -4,7 +4,6 @@
 
 #include "tests/files/testing.h"
 #include "weights/artifact/write_artifact.h"
-#include "weights/artifact/write_artifact_gptq.h"
 #include "weights/pickle/torch_file.h"
 #include "weights/safetensors/safetensors.h"
 

@@ -1,5 +1,3 @@
-#include "model_io/gptq_model.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "model_io/artifact_files.h"
 #include "tests/model/fixtures.h"
 
 namespace tg {

@@ -10,7 +10,7 @@
 
 #include "tests/files/testing.h"
 #include "weights/artifact/read_artifact.h"
-#include "weights/artifact/write_artifact_gptq.h"
+#include "weights/artifact/write_artifact.h"
 
 namespace tg::test {
 

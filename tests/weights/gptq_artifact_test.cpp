@@ -8,7 +8,6 @@
 #include "tests/files/file_size_limit.h"
 #include "tests/weights/tensor_testing.h"
 #include "tests/weights/torch_python.h"
-#include "weights/artifact/artifact_payload.h"
 #include "weights/artifact/gptq_value.h"
 #include "weights/pickle/torch_file.h"
 

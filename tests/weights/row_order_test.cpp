@@ -1,5 +1,3 @@
-#include "weights/artifact/row_order.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/progress.h"
+#include "weights/artifact/pergroup.h"
 
 namespace tg {
 namespace {

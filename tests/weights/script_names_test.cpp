@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "tests/weights/tensor_testing.h"
-#include "weights/foreign_names.h"
+#include "weights/foreign_weights.h"
 
 namespace tg::test {
 namespace {

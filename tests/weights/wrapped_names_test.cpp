@@ -1,6 +1,6 @@
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
-#include "weights/foreign_names.h"
+#include "weights/foreign_weights.h"
 
 namespace tg::test {
 namespace {

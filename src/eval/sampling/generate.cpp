@@ -27,15 +27,6 @@ std::int64_t Sampler::draw(const at::Tensor& logits_v) {
   return ids.const_data_ptr<std::int64_t>()[chosen];
 }
 
-namespace {
-
-at::Tensor row_of(std::span<const TokenId> ids, at::Device device) {
-  const std::vector<std::int64_t> wide(ids.begin(), ids.end());
-  return at::tensor(wide, at::kLong).unsqueeze(0).to(device);
-}
-
-}  // namespace
-
 std::vector<TokenId> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
   const auto valid = valid_utf8_prefix(prompt);
   REQUIRE(valid == prompt.size(), ExitCode::usage,
@@ -58,9 +49,8 @@ at::Tensor next_logits(const Gpt& model, std::span<const TokenId> ids,
                        const std::optional<SegmentRule>& segments, DecodeCache& cache,
                        at::Device device) {
   const auto part = [&](std::int64_t begin, std::int64_t end) {
-    return row_of(
-        ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-        device);
+    const std::vector<std::int64_t> wide(ids.begin() + begin, ids.begin() + end);
+    return at::tensor(wide, at::kLong).unsqueeze(0).to(device);
   };
   const auto begin = segments ? segment_starts(ids, std::ssize(ids), *segments).back() : 0;
   if (!model.plan().decodes_from_cache) {

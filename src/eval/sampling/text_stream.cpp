@@ -11,19 +11,17 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const TokenId> prom
     : tokenizer_(tokenizer),
       on_text_(std::move(on_text)),
       continues_(!tokenizer.model().decode(prompt).empty()) {
-  if (!tokenizer.case_operators().empty()) pass_on_capitals(prompt);
+  if (!tokenizer.case_operators().empty()) {
+    // The letters of a case operator may come with any later token.
+    CaseDecoder decoder;
+    decoder.add(tokenizer_.model().decode(prompt));
+    on_text_ = [decoder, on_text = std::move(on_text_)](std::string_view coded) mutable {
+      const auto text = decoder.add(coded);
+      if (!text.empty()) on_text(text);
+    };
+  }
   // Without text before, the prompt's tokens decide whether the first word loses its space.
   if (!continues_) waiting_.assign(prompt.begin(), prompt.end());
-}
-
-// The letters of a case operator may come with any later token.
-void TextStream::pass_on_capitals(std::span<const TokenId> prompt) {
-  CaseDecoder decoder;
-  decoder.add(tokenizer_.model().decode(prompt));
-  on_text_ = [decoder, on_text = std::move(on_text_)](std::string_view coded) mutable {
-    const auto text = decoder.add(coded);
-    if (!text.empty()) on_text(text);
-  };
 }
 
 void TextStream::add_bytes(TokenId id) {

@@ -25,7 +25,6 @@ class TextStream {
   void add(TokenId id);
 
  private:
-  void pass_on_capitals(std::span<const TokenId> prompt);
   void add_bytes(TokenId id);
 
   const Tokenizer& tokenizer_;

@@ -26,9 +26,8 @@ class Decoder {
   explicit Decoder(const Tokenizer& tokenizer)
       : tokenizer_(tokenizer), is_coded_(tokenizer.is_for_caseops()) {
     if (tokenizer.byte_level()) return;
-    for (int id = 0; id < tokenizer.pieces(); ++id) {
+    for (int id = 0; id < tokenizer.pieces(); ++id)
       if (tokenizer.kind(id) == Tokenizer::Kind::normal && find_added(tokenizer.piece(id))) break;
-    }
     spelled_spaces_ = 0;
   }
 

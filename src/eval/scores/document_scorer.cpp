@@ -37,13 +37,8 @@ void AdapterSet::learn_in_last(std::int64_t rows) {
 // Input of a batch's pass for one chunk: one document per row, the longest B of them; rows without
 // this chunk are all padding. The scored positions are among the last C = chunk_size of a row, and
 // are all of them if the document has a later chunk.
-struct DocumentScorer::Rows {
-  std::int64_t count = 0;
-  at::Tensor inputs;   // [B, T] int64, zeros after a document's tokens
-  at::Tensor targets;  // [B, C] int64, at the last positions; zeros after the document
-  at::Tensor places;   // [B, C] int64: index in the split of the inputs at these positions
-  at::Tensor scored;   // [B, C] bool
-  at::Tensor learns;   // [B] bool: whether the document has a later chunk
+struct DocumentScorer::Rows : PaddedRows {
+  at::Tensor learns;  // [B] bool: whether the document has a later chunk
   std::int64_t scored_tokens = 0;
   bool any_learns = false;
 };
@@ -69,47 +64,36 @@ std::int64_t DocumentScorer::rows_with(const DocumentBatch& batch, std::int64_t 
 }
 
 DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::int64_t chunk) const {
-  Rows rows;
-  rows.count = rows_with(batch, chunk);
-  const auto host =
-      at::zeros({5, rows.count, 1}, at::TensorOptions(at::kLong).pinned_memory(device_.is_cuda()));
-  auto numbers = host.accessor<std::int64_t, 3>();
-  for (std::int64_t row = 0; row < rows.count; ++row) {
-    const auto& document = *(batch.documents.end() - rows.count + row);
-    const auto window = chunk_window(document.predictions(), chunk, chunks_);
-    const bool learns = chunk + 1 < chunks_of_document(document.predictions(), chunks_);
-    numbers[0][row][0] = document.start + window.start;
-    numbers[1][row][0] = window.length;
-    numbers[2][row][0] = window.offset;
-    numbers[3][row][0] = window.offset + window.scored;
-    numbers[4][row][0] = learns;
-    rows.scored_tokens += window.scored;
-    rows.any_learns |= learns && config_.ttt_lora_lr > 0;
+  const auto count = rows_with(batch, chunk);
+  const auto learns =
+      at::empty({count}, at::TensorOptions(at::kBool).pinned_memory(device_.is_cuda()));
+  std::vector<ChunkWindow> windows;
+  std::int64_t scored_tokens = 0;
+  bool any_learns = false;
+  for (std::int64_t row = 0; row < count; ++row) {
+    const auto& document = *(batch.documents.end() - count + row);
+    windows.push_back(chunk_window(document.predictions(), chunk, chunks_));
+    windows.back().start += document.start;
+    scored_tokens += windows.back().scored;
+    const bool later = chunk + 1 < chunks_of_document(document.predictions(), chunks_);
+    learns.mutable_data_ptr<bool>()[row] = later;
+    any_learns |= later && config_.ttt_lora_lr > 0;
   }
-  const auto of_row = host.to(device_, /*non_blocking=*/true).unbind();
-  const auto positions =
-      at::arange(row_length(chunk, chunks_), at::TensorOptions(device_).dtype(at::kLong));
-  const auto last = [&](const at::Tensor& x) { return x.slice(-1, -chunks_.chunk_size); };
-  const auto padding = positions >= of_row[1];
-  const auto places = (of_row[0] + positions).masked_fill_(padding, 0);
-  rows.inputs = tokens_.gather(places).masked_fill_(padding, 0);
-  rows.places = last(places);
-  rows.targets = tokens_.gather(rows.places + 1).masked_fill_(last(padding), 0);
-  rows.scored = (last(positions) >= of_row[2]).logical_and_(last(positions) < of_row[3]);
-  rows.learns = of_row[4].squeeze(1).to(at::kBool);
-  return rows;
+  return {tokens_.padded(windows, row_length(chunk, chunks_), chunks_.chunk_size),
+          learns.to(device_, /*non_blocking=*/true), scored_tokens, any_learns};
 }
 
 void DocumentScorer::score_chunk(const DocumentBatch& batch, std::int64_t chunk, AdapterSet& set,
                                  ScoreSums& sums) {
   assert(set.adapters().rows() == std::ssize(batch.documents));
   const auto rows = rows_of(batch, chunk);
-  set.learn_in_last(rows.count);
+  set.learn_in_last(rows.inputs.size(0));
   const at::AutoGradMode with_gradients(rows.any_learns);
   auto losses = token_losses(rows, set);
-  const auto scored = losses.detach().masked_fill(rows.scored.logical_not(), 0);
-  sums.add_sum(scored.sum(at::kDouble), rows.scored_tokens);
-  if (saved_.defined()) save(losses.detach(), rows);
+  sums.add(losses.detach(), rows.scored, rows.scored_tokens);
+  if (saved_.defined())
+    saved_.index_put_({rows.places.masked_select(rows.scored)},
+                      losses.detach().masked_select(rows.scored).to(saved_.scalar_type()));
   if (rows.any_learns) learn(std::move(losses), rows, set);
 }
 
@@ -126,22 +110,14 @@ at::Tensor DocumentScorer::token_losses(const Rows& rows, const AdapterSet& set)
                                Positions{length - chunks_.chunk_size, length}, chunks_.longest_row);
 }
 
-at::Tensor DocumentScorer::learning_loss(const at::Tensor& losses_bc, const Rows& rows) const {
-  return losses_bc.mean(1).masked_fill(rows.learns.logical_not(), 0).sum();
-}
-
+// Minimizes the sum, over documents with a later chunk, of their mean loss.
 void DocumentScorer::learn(at::Tensor losses_bc, const Rows& rows, AdapterSet& set) const {
   for (std::int64_t step = 0; step < config_.ttt_grad_steps; ++step) {
     if (step > 0) losses_bc = token_losses(rows, set);
-    learning_loss(losses_bc, rows).backward();
+    losses_bc.mean(1).masked_fill(rows.learns.logical_not(), 0).sum().backward();
     losses_bc.reset();
     set.step();
   }
-}
-
-void DocumentScorer::save(const at::Tensor& losses_bc, const Rows& rows) {
-  saved_.index_put_({rows.places.masked_select(rows.scored)},
-                    losses_bc.masked_select(rows.scored).to(saved_.scalar_type()));
 }
 
 }  // namespace tg

@@ -1,6 +1,5 @@
 #pragma once
 #include "config/ttt_config.h"
-#include "eval/scores/document_batches.h"
 #include "eval/scores/score.h"
 #include "eval/scores/split_tokens.h"
 #include "model/gpt.h"
@@ -58,10 +57,7 @@ class DocumentScorer {
   std::int64_t rows_with(const DocumentBatch& batch, std::int64_t chunk) const;
   Rows rows_of(const DocumentBatch& batch, std::int64_t chunk) const;
   at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, C]
-  // Sum over documents with a later chunk of their mean loss.
-  at::Tensor learning_loss(const at::Tensor& losses_bc, const Rows& rows) const;
   void learn(at::Tensor losses_bc, const Rows& rows, AdapterSet& set) const;
-  void save(const at::Tensor& losses_bc, const Rows& rows);
 
   const Gpt& model_;
   const SplitTokens& tokens_;

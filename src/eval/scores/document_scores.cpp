@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "data/segments.h"
+#include "eval/scores/score.h"
 
 namespace tg {
 
@@ -50,9 +51,8 @@ std::string json_line(const std::string& score, const DocumentScore& document) {
 }
 
 at::Tensor merge_ranks(const at::Tensor& nll, Communicator& communicator) {
-  auto sums = at::stack({nll.nan_to_num(0), nll.isnan().logical_not().to(nll.scalar_type())});
-  communicator.sum(sums).wait();
-  const auto host = sums.cpu();
+  const auto sums = at::stack({nll.nan_to_num(0), nll.isnan().logical_not().to(nll.scalar_type())});
+  const auto host = sum_on_host(sums, communicator);
   return host[0] / host[1];  // NaN where no rank has scored it
 }
 

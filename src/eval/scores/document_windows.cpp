@@ -57,52 +57,27 @@ std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_
   return batches;
 }
 
-class BatchScorer {
- public:
-  // `context`: see Gpt::token_losses().
-  BatchScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t context, at::Device device,
-              at::Tensor nll)
-      : model_(model),
-        tokens_(tokens),
-        context_(context),
-        device_(device),
-        saved_(std::move(nll)) {}
-
-  void score(Rows rows, ScoreSums& sums) const {
-    const auto host = at::empty({3, std::ssize(rows), 1}, at::kLong);
-    auto numbers = host.accessor<std::int64_t, 3>();
-    std::int64_t first = rows.front().from, scored = 0;
-    for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      const auto& [start, length, from] = rows[static_cast<std::size_t>(row)];
-      numbers[0][row][0] = start, numbers[1][row][0] = length, numbers[2][row][0] = from;
-      first = std::min(first, from);
-      scored += length - from;
-    }
-    const auto length = rows.front().length;  // the longest
-    const auto of_row = host.to(device_).unbind();
-    const auto positions = at::arange(length, at::TensorOptions(device_).dtype(at::kLong));
-    const auto places = at::where(positions < of_row[1], of_row[0] + positions, 0);
-    const auto counts = (positions >= of_row[2]).logical_and_(positions < of_row[1]);
-    std::optional<Positions> only;
-    if (first > 0) only = {first, length};
-    const auto losses =
-        model_.token_losses(tokens_.gather(places), tokens_.gather(places.slice(1, first) + 1),
-                            only, /*documents=*/{}, context_);
-    if (saved_.defined()) {
-      const auto own = counts.slice(1, first);
-      saved_.index_put_({places.slice(1, first).masked_select(own)}, losses.masked_select(own));
-    }
-    sums.add_sum(losses.masked_fill(counts.slice(1, first).logical_not(), 0).sum(at::kDouble),
-                 scored);
+// Scores one batch. `context`: see Gpt::token_losses(). `nll`: see score_documents().
+void score_rows(const Gpt& model, const SplitTokens& tokens, Rows rows, std::int64_t context,
+                const at::Tensor& nll, ScoreSums& sums) {
+  const auto length = rows.front().length;  // the longest
+  const auto first = std::ranges::min(rows, {}, &DocumentRow::from).from;
+  std::vector<ChunkWindow> windows;
+  std::int64_t scored = 0;
+  for (const auto& [start, own_length, from] : rows) {
+    windows.push_back({start, own_length, from, own_length - from});
+    scored += own_length - from;
   }
-
- private:
-  const Gpt& model_;
-  const SplitTokens& tokens_;
-  const std::int64_t context_;
-  const at::Device device_;
-  const at::Tensor saved_;
-};
+  const auto padded = tokens.padded(windows, length, length - first);
+  std::optional<Positions> only;
+  if (first > 0) only = {first, length};
+  const auto losses =
+      model.token_losses(padded.inputs, padded.targets, only, /*documents=*/{}, context);
+  if (nll.defined())
+    nll.index_put_({padded.places.masked_select(padded.scored)},
+                   losses.masked_select(padded.scored));
+  sums.add(losses, padded.scored, scored);
+}
 
 }  // namespace
 
@@ -121,13 +96,12 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
     for (const auto& row : rows_of_document(document, options)) rows.push_back(row);
   const auto batches = batches_of(rows, config.ttt_batch_size, kMostLogits / model.vocab_size());
 
-  const BatchScorer scorer(model, tokens, options.longest_row, device, nll);
   ScoreSums sums(device);
   const auto rank = static_cast<std::size_t>(communicator.rank()),
              world = static_cast<std::size_t>(communicator.world_size());
   const EtaLine eta("documents");
   for (std::size_t i = rank; i < batches.size(); i += world) {
-    scorer.score(batches[i], sums);
+    score_rows(model, tokens, batches[i], options.longest_row, nll, sums);
     communicator.progress();
     eta(static_cast<std::int64_t>(i) + 1, std::ssize(batches));
   }

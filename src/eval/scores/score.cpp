@@ -4,15 +4,6 @@
 
 namespace tg {
 
-void ScoreSums::add_mean(const at::Tensor& mean_nll, std::int64_t tokens) {
-  sums_[0] += mean_nll.to(at::kDouble) * tokens;
-  sums_[1] += tokens;
-}
-
-void ScoreSums::add(const at::Tensor& nll) {
-  add_sum(nll.sum(at::kDouble), nll.numel());
-}
-
 void ScoreSums::add_sum(const at::Tensor& nll_sum, std::int64_t tokens) {
   sums_[0] += nll_sum;
   sums_[1] += tokens;
@@ -25,8 +16,7 @@ ScoreSums ScoreSums::on_host() const {
 }
 
 Score ScoreSums::score_of_all_ranks(Communicator& communicator) {
-  communicator.sum(sums_).wait();
-  const PeerWatch::Scope waiting(communicator.watch());
+  sums_ = sum_on_host(sums_, communicator);
   return score();
 }
 
@@ -36,6 +26,12 @@ Score ScoreSums::score() const {
   Score score{.loss = sums[0] / sums[1], .bpb = {}};
   if (sums[2] > 0) score.bpb = sums[0] / std::numbers::ln2 / sums[2];
   return score;
+}
+
+at::Tensor sum_on_host(const at::Tensor& on_device, Communicator& communicator) {
+  communicator.sum(on_device).wait();
+  const PeerWatch::Scope waiting(communicator.watch());
+  return on_device.cpu();
 }
 
 }  // namespace tg

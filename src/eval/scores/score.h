@@ -19,11 +19,15 @@ class ScoreSums {
   explicit ScoreSums(at::Device device)
       : sums_(at::zeros({3}, at::TensorOptions(device).dtype(at::kDouble))) {}
 
-  // Adds a mean [] over `tokens` tokens, or the nll of each token, of any shape.
-  void add_mean(const at::Tensor& mean_nll, std::int64_t tokens);
-  void add(const at::Tensor& nll);
-  // Adds Σnll [] fp64 over `tokens` tokens.
-  void add_sum(const at::Tensor& nll_sum, std::int64_t tokens);
+  // Adds a mean [] over `tokens` tokens; the nll of each token, of any shape; or the nll of the
+  // `tokens` tokens that are `scored`, a bool tensor of the same shape.
+  void add_mean(const at::Tensor& mean_nll, std::int64_t tokens) {
+    add_sum(mean_nll.to(at::kDouble) * tokens, tokens);
+  }
+  void add(const at::Tensor& nll) { add_sum(nll.sum(at::kDouble), nll.numel()); }
+  void add(const at::Tensor& nll, const at::Tensor& scored, std::int64_t tokens) {
+    add_sum(nll.masked_fill(scored.logical_not(), 0).sum(at::kDouble), tokens);
+  }
   void add(const ScoreSums& others) { sums_ += others.sums_; }
   void add_bytes(std::int64_t count) { sums_[2] += count; }
   void add_bytes(const at::Tensor& count) { sums_[2] += count; }
@@ -39,7 +43,13 @@ class ScoreSums {
   Score score_of_all_ranks(Communicator& communicator);
 
  private:
+  void add_sum(const at::Tensor& nll_sum, std::int64_t tokens);  // [] fp64
+
   at::Tensor sums_;
 };
+
+// Returns the sum over ranks of a tensor on the device, in host memory. Overwrites the tensor.
+// Collective.
+at::Tensor sum_on_host(const at::Tensor& on_device, Communicator& communicator);
 
 }  // namespace tg

@@ -56,6 +56,30 @@ at::Tensor SplitTokens::gather(const at::Tensor& places) const {
   return tokens_.view(at::kShort).index({places}).to(at::kLong).bitwise_and_(0xFFFF);
 }
 
+PaddedRows SplitTokens::padded(std::span<const ChunkWindow> rows, std::int64_t length,
+                               std::int64_t predicted) const {
+  const auto host = at::empty({4, std::ssize(rows), 1},
+                              at::TensorOptions(at::kLong).pinned_memory(tokens_.is_cuda()));
+  auto numbers = host.accessor<std::int64_t, 3>();
+  for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
+    const auto& window = rows[static_cast<std::size_t>(row)];
+    numbers[0][row][0] = window.start;
+    numbers[1][row][0] = window.length;
+    numbers[2][row][0] = window.offset;
+    numbers[3][row][0] = window.offset + window.scored;
+  }
+  const auto of_row = host.to(tokens_.device(), /*non_blocking=*/true).unbind();
+  const auto positions = at::arange(length, tokens_.options().dtype(at::kLong));
+  const auto last = [&](const at::Tensor& x) { return x.slice(-1, length - predicted); };
+  const auto padding = positions >= of_row[1];
+  const auto all_places = (of_row[0] + positions).masked_fill_(padding, 0);
+  const auto places = last(all_places);
+  return {.inputs = gather(all_places).masked_fill_(padding, 0),
+          .targets = gather(places + 1).masked_fill_(last(padding), 0),
+          .places = places,
+          .scored = (last(positions) >= of_row[2]).logical_and_(last(positions) < of_row[3])};
+}
+
 at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
                                std::int64_t stride) const {
   assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());

@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/text_bytes.h"
 #include "data/token_source.h"
+#include "eval/scores/document_batches.h"
 
 namespace tg {
 
@@ -13,6 +15,14 @@ namespace tg {
 Ids ids_of(const at::Tensor& tokens);
 // The dtype of ids of this width, 2 or 4 bytes.
 at::ScalarType id_dtype(int id_bytes);
+
+// Rows of documents, padded to one length T; predictions are at their last S positions.
+struct PaddedRows {
+  at::Tensor inputs;   // [B, T] int64, zeros after a row's tokens
+  at::Tensor targets;  // [B, S] int64, zeros after a row's tokens
+  at::Tensor places;   // [B, S] int64: indices in the split of the inputs at these positions
+  at::Tensor scored;   // [B, S] bool
+};
 
 // The first tokens of a split on the device, and the number of text bytes of each: the source's
 // id_bytes() per token and 2 per byte count (4 with a sidecar, whose counts are larger). They are
@@ -36,6 +46,10 @@ class SplitTokens {
   }
   // The tokens at these indices of the split, int64 in the shape of `places`.
   at::Tensor gather(const at::Tensor& places) const;
+  // Pads rows that begin at index `start` of the split to T = `length` tokens and S = `predicted`
+  // predictions, without synchronization.
+  PaddedRows padded(std::span<const ChunkWindow> rows, std::int64_t length,
+                    std::int64_t predicted) const;
   bool has_documents() const { return documents_.has_value(); }
   // Offsets at which attention's segments begin in these inputs, concatenated row by row, and the
   // end of the last one: [segments + 1] int32 on the device, without synchronization; undefined

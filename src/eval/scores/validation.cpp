@@ -78,9 +78,8 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       predictions_(count_predictions(settings, *tokens_)),
       unknown_tokens_(read_all()) {
   if (unknown_tokens_ > 0 && bytes_->table->unknown_hide_spaces) bytes_.reset();
-  if (bytes_ && bytes_->by_pairs() && io_.val_bytecount_device == CountDevice::cuda) {
+  if (bytes_ && bytes_->by_pairs() && io_.val_bytecount_device == CountDevice::cuda)
     device_bytes_ = to_device(*bytes_->table, device);
-  }
 }
 
 // Returns the number of targets that are unknown pieces of 0 bytes, each position counted once.
@@ -147,9 +146,8 @@ ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int 
   const int world = communicator_.world_size();
   if (validates_long_rows(settings_))
     return plan_rows(predictions_, seq_len, at_once, rank, world, settings_.runtime.record_quirks);
-  if (settings_.data.loader_order != LoaderOrder::strided) {
+  if (settings_.data.loader_order != LoaderOrder::strided)
     return plan_stream(predictions_, seq_len, at_once, rank, world);
-  }
   return plan_strided(*tokens_, run.val_tokens / run.val_batch_size,
                       run.val_batch_size / world / seq_len, seq_len, at_once, rank, world);
 }

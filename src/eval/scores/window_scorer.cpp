@@ -120,9 +120,7 @@ void WindowScorer::add(const WindowBatch& batch, ScoreSums& sums) {
   const auto losses = token_losses(batch);
   sums.add(losses);
   if (saved_.defined()) saved_.as_strided({rows, count}, {stride_, 1}, begin).copy_(losses);
-  if (tokens_.has_bytes()) {
-    sums.add_bytes(tokens_.target_bytes(begin, rows, count, stride_).sum());
-  }
+  if (tokens_.has_bytes()) sums.add_bytes(tokens_.target_bytes(begin, rows, count, stride_).sum());
 }
 
 void WindowScorer::score(std::span<const Window> windows, ScoreSums& sums,

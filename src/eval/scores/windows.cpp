@@ -24,13 +24,6 @@ std::vector<Window> sliding_windows(std::int64_t predictions, const WindowOption
   return windows;
 }
 
-std::span<const Window> rank_range(std::span<const Window> windows, int rank, int world_size) {
-  const auto count = windows.size(), ranks = static_cast<std::size_t>(world_size);
-  const auto first = count * static_cast<std::size_t>(rank) / ranks;
-  const auto last = count * static_cast<std::size_t>(rank + 1) / ranks;
-  return windows.subspan(first, last - first);
-}
-
 std::vector<WindowBatch> batch_windows(std::span<const Window> windows, std::int64_t stride,
                                        std::int64_t most_rows) {
   std::vector<WindowBatch> batches;

@@ -30,7 +30,12 @@ struct WindowOptions {
 std::vector<Window> sliding_windows(std::int64_t predictions, const WindowOptions& options);
 
 // The range of rank `rank`: items ⌊n·rank/W⌋ to ⌊n·(rank + 1)/W⌋.
-std::span<const Window> rank_range(std::span<const Window> windows, int rank, int world_size);
+auto rank_range(const auto& items, int rank, int world_size) {
+  const auto count = std::size(items), ranks = static_cast<std::size_t>(world_size);
+  const auto first = count * static_cast<std::size_t>(rank) / ranks;
+  const auto last = count * static_cast<std::size_t>(rank + 1) / ranks;
+  return std::span(items).subspan(first, last - first);
+}
 
 // A batch: consecutive windows, one stride apart, that score the same positions.
 struct WindowBatch {

@@ -83,9 +83,8 @@ std::vector<ContinuationScore> score_continuations(const Gpt& model,
                                                    at::Device device, Communicator& communicator) {
   const at::NoGradGuard no_grad;
   std::vector<Row> rows;
-  for (const auto& continuation : continuations) {
+  for (const auto& continuation : continuations)
     rows.push_back(row_of(continuation, options.context));
-  }
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Longest first, so that running out of memory happens at once.
@@ -101,9 +100,8 @@ std::vector<ContinuationScore> score_continuations(const Gpt& model,
     for (auto i = begin; i < end; ++i) taken.push_back(rows[order[i]]);
     const auto found = score_batch(model, make_batch(taken, length, device), options).cpu();
     const auto* const numbers = found.const_data_ptr<double>();
-    for (auto i = begin; i < end; ++i) {
+    for (auto i = begin; i < end; ++i)
       scores[order[i]] = {numbers[i - begin], numbers[end - begin + i - begin] != 0};
-    }
     communicator.progress();
     begin = end;
     eta(static_cast<std::int64_t>(begin), std::ssize(order));

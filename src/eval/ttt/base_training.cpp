@@ -23,7 +23,7 @@ namespace {
 class BasePhase {
  public:
   BasePhase(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
-            const BaseTrainingOptions& options, at::Device device, Communicator& communicator)
+            const PhasedTttOptions& options, at::Device device, Communicator& communicator)
       : model_(model),
         tokens_(tokens),
         options_(options),
@@ -48,7 +48,8 @@ class BasePhase {
     const auto chunks = training_.rows.chunks();
     const auto add = [this](const StepRows& rows) { add_gradients(rows); };
     for (std::int64_t chunk = 0; chunk + 1 < chunks; ++chunk) {
-      if (told_to_stop()) return false;
+      const auto& stops = options_.stop_requested;
+      if (stops && communicator_.first_rank_with(stops())) return false;
       const double lr = base_lr(options_.config, chunk, chunks);
       train_on_chunk(chunk, lr, training_, add, model_, parameters_, communicator_);
       log_info("tttg: c{}/{} lr:{:.6f} t:{:.1f}s", chunk + 1, chunks, lr, seconds_since(began));
@@ -57,11 +58,6 @@ class BasePhase {
   }
 
  private:
-  bool told_to_stop() const {
-    return options_.stop_requested &&
-           communicator_.first_rank_with(options_.stop_requested()).has_value();
-  }
-
   // Input of a pass: `length` tokens from `begin` on; the first `lead` are context without a loss.
   struct Part {
     std::int64_t begin = 0, length = 0, lead = 0;
@@ -84,7 +80,7 @@ class BasePhase {
     const ForwardMode mode{
         .scale = static_cast<double>(predicted) / static_cast<double>(rows.rows * options_.seq_len),
         .lead = part.lead,
-        .context = std::max(options_.context, options_.seq_len),
+        .context = std::max(options_.config.ttt_eval_seq_len, options_.seq_len),
         .grad_scale = parameters_.grad_scale()};
     const at::AutoGradMode with_gradients(true);
     model_
@@ -133,7 +129,7 @@ class BasePhase {
 
   Gpt& model_;
   const std::span<const TokenId> tokens_;
-  const BaseTrainingOptions& options_;
+  const PhasedTttOptions& options_;
   const ChunkTraining training_;
   const at::Device device_;
   Communicator& communicator_;
@@ -143,7 +139,7 @@ class BasePhase {
 }  // namespace
 
 bool train_base(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
-                const BaseTrainingOptions& options, at::Device device, Communicator& communicator) {
+                const PhasedTttOptions& options, at::Device device, Communicator& communicator) {
   if (tokens.empty()) return true;
   return BasePhase(model, table, tokens, options, device, communicator).run();
 }

@@ -1,24 +1,35 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "comm/communicator.h"
 #include "config/ttt_config.h"
+#include "eval/ttt/phased_ttt_state.h"
 #include "model/gpt.h"
 #include "text/token_id.h"
 
 namespace tg {
 
-struct BaseTrainingOptions {
-  PhasedTttConfig config{};    // only its global_ttt_ settings are used
-  std::int64_t seq_len = 0;    // EVAL_SEQ_LEN: length of a sequence, and limit of a segment
-  std::int64_t bos_id = 0;     // begins a segment
-  std::int64_t context = 0;    // of RoPE, as in scoring documents; see Gpt::token_losses()
-  bool record_quirks = false;  // each rank has its own batches
-  bool scale_loss = false;     // loss scaling, in fp16
+struct PhasedTttOptions {
+  PhasedTttConfig config{};
+  std::int64_t seed = 0;    // for drawing the adapters' A
+  std::int64_t bos_id = 0;  // begins a document, and a segment of base training
+  std::int64_t seq_len =
+      0;  // EVAL_SEQ_LEN: length of base training's sequences and segments' limit
+  // Joined documents have two BOS between them, and base training has separate batches per rank.
+  bool record_quirks = false;
+  bool scale_loss = false;  // loss scaling, in fp16
   // Whether this rank was told to stop; called before each chunk; empty: never.
   std::function<bool()> stop_requested{};
+  // This rank's state files; null: state is not saved. Required with stop_requested.
+  std::shared_ptr<const TttStateFiles> state_files{};
+  // Settings that the scores depend on, by name, besides the tensors and numbers here.
+  Metadata settings{};
+  // Largest fraction of the time spent on saving between batches; a huge value saves after each
+  // batch.
+  double saving_fraction = 0.02;
 };
 
 // Learning rate of chunk `chunk` of a phase: linear warm-up over GLOBAL_TTT_WARMUP_CHUNKS, then
@@ -35,6 +46,6 @@ double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t c
 // requires the same `tokens` on every rank. Returns false if any rank was told to stop, which
 // leaves the parameters in the middle of the phase.
 bool train_base(Gpt& model, const ParameterTable& table, std::span<const TokenId> tokens,
-                const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
+                const PhasedTttOptions& options, at::Device device, Communicator& communicator);
 
 }  // namespace tg

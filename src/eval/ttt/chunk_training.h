@@ -1,14 +1,17 @@
 #pragma once
-// Test-time training on chunks: the windows that a chunk scores, its division over ranks, and the
-// training steps on its rows.
+// Test-time training on chunks: the windows that a chunk scores, its division over ranks, the
+// parameters that it updates, and the training steps on its rows.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "eval/scores/windows.h"
-#include "eval/ttt/ttt_parameters.h"
 #include "model/gpt.h"
+#include "model/parameters.h"
+#include "optim/loss_scale.h"
+#include "optim/sgd.h"
 
 namespace tg {
 
@@ -35,6 +38,46 @@ RankRows rank_rows(const ChunkRows& rows, std::int64_t chunk, int rank, int worl
 
 // Cosine over chunks: lr·(1 + cos(π·chunk/(chunks − 1)))/2.
 double chunk_lr(double lr, std::int64_t chunk, std::int64_t chunks);
+
+// Parameters that test-time training updates: every exported parameter except in the first
+// `frozen_blocks` blocks, whose matrices are slices of the banks.
+class TttParameters {
+ public:
+  // `record_quirks`: also updates the banks' slices of frozen blocks. `scaled_tokens`:
+  // see LossScale; 0: no loss scaling.
+  TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
+                bool record_quirks, std::int64_t scaled_tokens);
+
+  // Loss scale that gradients must be multiplied by until step(), as Optimizer::grad_scale().
+  at::Tensor grad_scale() const {
+    return loss_scale_ ? loss_scale_->gradient_scale() : at::Tensor();
+  }
+
+  std::int64_t unfrozen() const { return unfrozen_; }  // elements
+  std::int64_t as_constants() const { return frozen_; }
+
+  // Zeroes the gradients, and allocates missing ones, so that all ranks sum the same tensors. Call
+  // it also before the first backward pass.
+  void zero_gradients();
+  // Sums the gradients over ranks and divides by `means`, the number of means in the sum; clips to
+  // the global norm `max_norm` (0: no clipping); updates the parameters by SGD. Gradients that
+  // overflowed count as zero. Collective.
+  void step(Communicator& communicator, std::int64_t means, double max_norm, double lr);
+
+ private:
+  struct Part {
+    at::Tensor parameter;  // the table's row
+    at::Tensor value;      // the row's value or a slice of it
+  };
+  std::vector<at::Tensor> gradients() const;  // of the parts
+  void unscale(const std::vector<at::Tensor>& gradients);
+
+  const ParameterTable& table_;
+  std::vector<Part> parts_;
+  std::int64_t unfrozen_ = 0, frozen_ = 0;
+  std::optional<Sgd> sgd_;
+  std::optional<LossScale> loss_scale_;
+};
 
 // Options of training on chunks.
 struct ChunkTraining {

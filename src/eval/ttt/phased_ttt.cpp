@@ -21,19 +21,6 @@ std::string four_digits(const std::optional<double>& value) {
   return value ? fmt::format("{:.4f}", *value) : "none";
 }
 
-// Cumulative work at the end of each batch, in input tokens per row.
-std::vector<std::int64_t> inputs_until(std::span<const DocumentBatch> batches,
-                                       const ChunkOptions& options) {
-  std::vector<std::int64_t> until;
-  std::int64_t inputs = 0;
-  for (const auto& batch : batches) {
-    const auto chunks = chunks_of_document(batch.longest() - 1, options);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) inputs += row_length(chunk, options);
-    until.push_back(inputs);
-  }
-  return until;
-}
-
 }  // namespace
 
 PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens& tokens,
@@ -59,16 +46,24 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
   prefix_documents_ = std::min(documents_, config.phased_ttt_prefix_docs);
   boundaries_ = phase_boundaries(prefix_documents_, config.phased_ttt_num_phases);
   phases_ = plan_phases(batches_, boundaries_);
-  inputs_until_ = inputs_until(batches_, scorer_.chunks());
+  std::int64_t inputs = 0;
+  for (const auto& batch : batches_) {
+    const auto chunks = chunks_of_document(batch.longest() - 1, scorer_.chunks());
+    for (std::int64_t i = 0; i < chunks; ++i) inputs += row_length(i, scorer_.chunks());
+    inputs_until_.push_back(inputs);
+  }
   scored_ = at::zeros({std::ssize(batches_)}, at::kDouble);
   scored_before_.resize(batches_.size());
 }
 
 Score PhasedTtt::run() {
   began_ = Clock::now();
-  log_plan();
-  model_.set_fake_quant(false);
+  log_info("ttt_phased: total_docs:{} prefix_docs:{} suffix_docs:{} num_phases:{} boundaries:{}",
+           documents_, prefix_documents_, documents_ - prefix_documents_, boundaries_.size(),
+           py_repr(boundaries_));
   const auto concurrent = options_.config.ttt_concurrent_batches;
+  if (concurrent > 1) log_info("ttt_concurrent_batches:{}", concurrent);
+  model_.set_fake_quant(false);
   slots_.reserve(static_cast<std::size_t>(concurrent));
   for (std::int64_t i = 0; i < concurrent; ++i)
     slots_.emplace_back(model_, scorer_, options_.config, options_.seed, device_, concurrent > 1);
@@ -149,16 +144,7 @@ void PhasedTtt::train_on(const TttPhase& phase) {
            phase.scored, phase.training.size(), seconds_since(began_));
   const auto joined = join_documents(ids_of(tokens_), phase.training, options_.bos_id,
                                      /*repeat_bos=*/options_.record_quirks);
-  const bool done = train_base(model_, table_, joined,
-                               {.config = options_.config,
-                                .seq_len = options_.seq_len,
-                                .bos_id = options_.bos_id,
-                                .context = options_.config.ttt_eval_seq_len,
-                                .record_quirks = options_.record_quirks,
-                                .scale_loss = options_.scale_loss,
-                                .stop_requested = options_.stop_requested},
-                               device_, communicator_);
-  if (!done) save_and_stop();
+  if (!train_base(model_, table_, joined, options_, device_, communicator_)) save_and_stop();
   for (auto& slot : slots_) slot.restart();
   communicator_.barrier();
   ++phases_done_;
@@ -169,14 +155,6 @@ void PhasedTtt::train_on(const TttPhase& phase) {
 std::int64_t PhasedTtt::inputs_scored_before() const {
   const auto first = std::ranges::find(scored_before_, false) - scored_before_.begin();
   return first > 0 ? inputs_until_[static_cast<std::size_t>(first) - 1] : 0;
-}
-
-void PhasedTtt::log_plan() const {
-  log_info("ttt_phased: total_docs:{} prefix_docs:{} suffix_docs:{} num_phases:{} boundaries:{}",
-           documents_, prefix_documents_, documents_ - prefix_documents_, boundaries_.size(),
-           py_repr(boundaries_));
-  const auto concurrent = options_.config.ttt_concurrent_batches;
-  if (concurrent > 1) log_info("ttt_concurrent_batches:{}", concurrent);
 }
 
 void PhasedTtt::log_batch(const ScoringSlot& slot) {

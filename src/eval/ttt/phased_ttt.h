@@ -1,6 +1,4 @@
 #pragma once
-#include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -8,29 +6,9 @@
 #include "eval/scores/document_scorer.h"
 #include "eval/scores/eta.h"
 #include "eval/ttt/base_training.h"
-#include "eval/ttt/phased_ttt_state.h"
 #include "eval/ttt/scoring_slot.h"
 
 namespace tg {
-
-struct PhasedTttOptions {
-  PhasedTttConfig config{};
-  std::int64_t seed = 0;     // for drawing the adapters' A
-  std::int64_t bos_id = 0;   // begins a document
-  std::int64_t seq_len = 0;  // EVAL_SEQ_LEN, for base training
-  // Joined documents have two BOS between them, and base training has separate batches per rank.
-  bool record_quirks = false;
-  bool scale_loss = false;  // loss scaling, in fp16
-  // Whether this rank was told to stop; called before each chunk; empty: never.
-  std::function<bool()> stop_requested{};
-  // This rank's state files; null: state is not saved. Required with stop_requested.
-  std::shared_ptr<const TttStateFiles> state_files{};
-  // Settings that the scores depend on, by name, besides the tensors and numbers here.
-  Metadata settings{};
-  // Largest fraction of the time spent on saving between batches; a huge value saves after each
-  // batch.
-  double saving_fraction = 0.02;
-};
 
 // Phased test-time training: scores the documents of the split in batches, chunk by chunk; after a
 // chunk is scored, it trains low-rank adapters of its document. After some batches, a phase of
@@ -105,7 +83,6 @@ class PhasedTtt {
   std::vector<double> times_scored() const;
   // What a state depends on; `weights` are the current ones.
   Metadata origin() const;
-  void log_plan() const;
   // Waits for the slot's work.
   void log_batch(const ScoringSlot& slot);
 

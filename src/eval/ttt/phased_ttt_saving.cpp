@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "config/entry.h"
 #include "config/types/text.h"
 #include "eval/ttt/phased_ttt.h"
 
@@ -37,7 +38,7 @@ std::string digest_of_bytes(const SplitTokens& tokens) {
 }  // namespace
 
 Metadata PhasedTtt::origin() const {
-  Metadata others{{"SEED", std::to_string(options_.seed)},
+  Metadata origin{{"SEED", std::to_string(options_.seed)},
                   {"BOS_ID", std::to_string(options_.bos_id)},
                   {"EVAL_SEQ_LEN", std::to_string(options_.seq_len)},
                   {"RECORD_QUIRKS", value_text(options_.record_quirks)},
@@ -46,8 +47,10 @@ Metadata PhasedTtt::origin() const {
                   {"tokens", digest_of({{"", tokens_}})},
                   {"byte counts", digest_of_bytes(split_)},
                   {"weights", digest_of(table_.named_values())}};
-  others.insert(options_.settings.begin(), options_.settings.end());
-  return ttt_origin(options_.config, others);
+  origin.insert(options_.settings.begin(), options_.settings.end());
+  auto config = options_.config;
+  for (const auto& entry : entries_of(config)) origin[env_name(entry.member)] = entry.value;
+  return origin;
 }
 
 NamedTensors PhasedTtt::state() const {
@@ -152,7 +155,7 @@ void PhasedTtt::resume() {
   const auto phases = phases_saved();
   if (!phases) return;
   const auto& files = *options_.state_files;
-  if (files.has(*phases)) load(*phases);
+  if (files.phases().contains(*phases)) load(*phases);
   phases_done_ = *phases;
   if (phases_done_ > 0) keep_weights();
   logged_.add(sums().on_host());
@@ -168,9 +171,7 @@ void PhasedTtt::resume() {
 
 std::vector<double> PhasedTtt::times_scored() const {
   const auto times = scored_.to(device_, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
-  communicator_.sum(times).wait();
-  const PeerWatch::Scope waiting(communicator_.watch());
-  const auto host = times.cpu();
+  const auto host = sum_on_host(times, communicator_);
   const auto* const first = host.const_data_ptr<double>();
   return {first, first + host.numel()};
 }

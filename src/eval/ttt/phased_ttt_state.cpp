@@ -7,7 +7,6 @@
 #include "base/escaped.h"
 #include "base/log.h"
 #include "base/strings.h"
-#include "config/entry.h"
 #include "files/folder.h"
 #include "files/xxh3.h"
 #include "weights/weights_file.h"
@@ -62,11 +61,6 @@ std::string digest_of(const NamedTensors& tensors) {
   return fmt::format("{:016x}", digest.value());
 }
 
-Metadata ttt_origin(PhasedTttConfig config, Metadata others) {
-  for (const auto& entry : entries_of(config)) others[env_name(entry.member)] = entry.value;
-  return others;
-}
-
 TttStateFiles::TttStateFiles(std::string prefix)
     : prefix_(std::move(prefix)),
       lock_(prefix_ + ".lock",
@@ -82,11 +76,6 @@ TttStateFiles::TttStateFiles(std::string prefix)
 
 std::string TttStateFiles::path(std::size_t phases) const {
   return fmt::format("{}.phase-{}{}", prefix_, phases, kEnd);
-}
-
-bool TttStateFiles::has(std::size_t phases) const {
-  std::error_code ignored;
-  return fs::exists(path(phases), ignored);
 }
 
 std::set<std::int64_t> TttStateFiles::phases() const {

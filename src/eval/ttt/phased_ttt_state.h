@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/elapsed.h"
-#include "config/ttt_config.h"
 #include "files/file_lock.h"
 #include "weights/safetensors/safetensors.h"
 #include "weights/tensors/named_tensors.h"
@@ -15,9 +14,6 @@ namespace tg {
 
 // Digest of names and values, such as "0123456789abcdef".
 std::string digest_of(const NamedTensors& tensors);
-
-// What a state depends on, as texts by name: the settings and `others`.
-Metadata ttt_origin(PhasedTttConfig config, Metadata others);
 
 // State files of one rank: PREFIX.phase-K.safetensors after K phases. Each is overwritten
 // repeatedly; since ranks do not write at the same time, files of K phases are kept until every
@@ -30,7 +26,6 @@ class TttStateFiles {
   explicit TttStateFiles(std::string prefix);
 
   std::string path(std::size_t phases) const;
-  bool has(std::size_t phases) const;
   // The numbers of phases for which there are files.
   std::set<std::int64_t> phases() const;
   // PREFIX.phase-K.safetensors, for messages.

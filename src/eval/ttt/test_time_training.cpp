@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/elapsed.h"
 #include "base/log.h"
 #include "base/python_format.h"
 #include "device/fit_rows.h"
@@ -57,7 +58,7 @@ std::int64_t TestTimeTraining::fitting_rows() {
 }
 
 Score TestTimeTraining::run() {
-  began_ = Clock::now();
+  const auto began = Clock::now();
   const auto& ttt = options_.config;
   std::size_t windows = 0;
   for (const auto& chunk : chunks_) windows += chunk.size();
@@ -77,34 +78,30 @@ Score TestTimeTraining::run() {
                   sums_);
     const bool last = chunk + 1 == std::ssize(chunks_);
     if (!last) train_on(chunk);
-    if (chunk % 10 == 0 || last) log_chunk(chunk, sums_);
+    if (chunk % 10 == 0 || last) {
+      const auto [loss, bpb, unmasked] = sums_.score();
+      log_info("  ttt_chunk [{}/{}] {} time={:.1f}s", chunk + 1, chunks_.size(),
+               bpb ? fmt::format("bpb={:.6f}", *bpb) : fmt::format("loss={:.6f}", loss),
+               seconds_since(began));
+    }
   }
   const auto score = sums_.score_of_all_ranks(communicator_);
   log_info("ttt_sliding:done val_loss={:.6f} val_bpb={} elapsed={:.1f}s", score.loss,
-           score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds_since(began_));
+           score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds_since(began));
   return score;
-}
-
-void TestTimeTraining::log_chunk(std::int64_t chunk, const ScoreSums& own) const {
-  const auto score = own.score();
-  log_info(
-      "  ttt_chunk [{}/{}] {} time={:.1f}s", chunk + 1, chunks_.size(),
-      score.bpb ? fmt::format("bpb={:.6f}", *score.bpb) : fmt::format("loss={:.6f}", score.loss),
-      seconds_since(began_));
 }
 
 void TestTimeTraining::train_on(std::int64_t chunk) {
   const double lr = chunk_lr(options_.config.ttt_lr, chunk, std::ssize(chunks_));
   const auto add = [this](const StepRows& rows) { add_gradients(rows.begin, rows.count); };
-  if (options_.fake_quant) {
-    model_.set_fake_quant(true);
+  const auto set_fake_quant = [this](bool on) {
+    if (!options_.fake_quant) return;
+    model_.set_fake_quant(on);
     model_.cast_weights();
-  }
+  };
+  set_fake_quant(true);
   train_on_chunk(chunk, lr, training_, add, model_, parameters_, communicator_);
-  if (options_.fake_quant) {
-    model_.set_fake_quant(false);
-    model_.cast_weights();
-  }
+  set_fake_quant(false);
 }
 
 void TestTimeTraining::add_gradients(std::int64_t begin, std::int64_t rows) {

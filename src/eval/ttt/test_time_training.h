@@ -1,5 +1,4 @@
 #pragma once
-#include "base/elapsed.h"
 #include "config/settings.h"
 #include "eval/scores/window_scorer.h"
 #include "eval/ttt/chunk_training.h"
@@ -34,7 +33,6 @@ class TestTimeTraining {
   void train_on(std::int64_t chunk);
   std::int64_t fitting_rows();
   void add_gradients(std::int64_t begin, std::int64_t rows);
-  void log_chunk(std::int64_t chunk, const ScoreSums& own) const;
 
   Gpt& model_;
   const SplitTokens& tokens_;
@@ -49,7 +47,6 @@ class TestTimeTraining {
   const ForwardMode mode_;
   MicroStep micro_step_;
   std::int64_t rows_at_once_;  // rows per pass
-  Clock::time_point began_;
 };
 
 }  // namespace tg

@@ -60,6 +60,16 @@ void check_correction(const LowRank& correction, const at::Tensor& w, const std:
 
 }  // namespace
 
+void add_stored(PickleDict& to, std::string name, const at::Tensor& tensor, ArtifactStats& stats) {
+  stats.payload_bytes += tensor.nbytes();
+  const auto stored = tensor.to(at::kCPU);
+  REQUIRE(!first_nonfinite({{name, stored}}), ExitCode::internal,
+          "{}: not finite as the artifact's {} (expected finite numbers, found NaN or infinity); "
+          "no artifact was written",
+          name, c10::toString(stored.scalar_type()));
+  to.add(std::move(name), stored);
+}
+
 const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const std::string& path) {
   const PickleValue* value = parent.find(key);
   REQUIRE(value, ExitCode::bad_data, "{}: expected a dict '{}', found none", path, key);

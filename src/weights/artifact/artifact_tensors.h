@@ -1,17 +1,20 @@
 #pragma once
-// Used by all readers of artifacts: dicts of tensors, each of which must be used, and the fp32
-// weights made from them.
+// Used by all writers and readers of artifacts: dicts of tensors, each of which must be used, and
+// the fp32 weights made from them.
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ops/quantize/gptq.h"
-#include "ops/quantize/quantize.h"
+#include "weights/artifact/write_artifact.h"
 #include "weights/pickle/pickle_value.h"
 #include "weights/tensors/named_tensors.h"
 
 namespace tg {
+
+// Adds a tensor to a dict of the artifact, on the CPU, and its bytes to `stats`. Throws
+// Error(internal) if it is not finite in its stored dtype.
+void add_stored(PickleDict& to, std::string name, const at::Tensor& tensor, ArtifactStats& stats);
 
 // Returns the dict at that key. Throws Error(bad_data).
 const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const std::string& path);
@@ -21,7 +24,6 @@ class TensorDict {
  public:
   TensorDict(const PickleDict& dict, const std::string& key, const std::string& path);
 
-  bool holds(const std::string& name) const { return tensors_.contains(name); }
   at::Tensor take(const std::string& name);
   at::Tensor take_floating(const std::string& name);
   void expect_all_taken() const;

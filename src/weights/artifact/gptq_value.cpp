@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/progress.h"
-#include "weights/artifact/artifact_payload.h"
 
 namespace tg {
 namespace {
@@ -44,63 +43,33 @@ FactorNames factor_names(const std::string& name, bool asymmetric) {
   return {name + ".lqA" + end, name + ".lqAs" + end, name + ".lqB" + end, name + ".lqBs" + end};
 }
 
-struct KindOf {
-  std::string operator()(const at::Tensor&) const { return std::string(kHalf); }
-  std::string operator()(const QuantizedWeight&) const { return std::string(kGate); }
-  std::string operator()(const GptqWeight& weight) const {
-    const auto& correction = weight.correction;
-    return text_of({.bits = weight.bits,
-                    .corrected = correction.has_value(),
-                    .asymmetric = correction && correction->asymmetric});
+NamedTensors stored_tensors(const GptqTensor& tensor) {
+  const auto& [name, stored] = tensor;
+  if (const auto* plain = std::get_if<at::Tensor>(&stored))
+    return {{name, plain->detach().to(at::kHalf)}};
+  if (const auto* gate = std::get_if<QuantizedWeight>(&stored))
+    return {{name + ".gq", gate->q}, {name + ".gs", gate->scale}};
+  const auto& [weight, bits, correction] = std::get<GptqWeight>(stored);
+  NamedTensors tensors{{name + ".q", weight.q}, {name + ".scale", weight.scale}};
+  if (correction) {
+    const auto& [asymmetric, a, b] = *correction;
+    const auto names = factor_names(name, asymmetric);
+    tensors.insert(
+        tensors.end(),
+        {{names.a, a.q}, {names.a_scale, a.scale}, {names.b, b.q}, {names.b_scale, b.scale}});
   }
-};
-
-// Visitor that adds a tensor to the value.
-class Stored {
- public:
-  Stored(const std::string& name, ArtifactStats& stats, PickleDict& tensors)
-      : name_(name), stats_(stats), payload_(stats), tensors_(tensors) {}
-
-  void operator()(const at::Tensor& tensor) {
-    count(tensor);
-    put(name_, tensor.detach().to(at::kHalf));
-  }
-  void operator()(const QuantizedWeight& gate) {
-    put(gate, name_ + ".gq", name_ + ".gs");
-    count(gate.q);
-  }
-  void operator()(const GptqWeight& weight) {
-    put(weight.weight, name_ + ".q", name_ + ".scale");
-    count(weight.weight.q);
-    if (const auto& correction = weight.correction) {
-      const auto names = factor_names(name_, correction->asymmetric);
-      put(correction->a, names.a, names.a_scale);
-      put(correction->b, names.b, names.b_scale);
-    }
-  }
-
- private:
-  void count(const at::Tensor& tensor) {
-    stats_.weight_bytes += static_cast<std::size_t>(tensor.numel()) * sizeof(float);
-  }
-  void put(const QuantizedWeight& weight, const std::string& q, const std::string& scale) {
-    put(q, weight.q);
-    put(scale, weight.scale);
-  }
-  void put(const std::string& name, const at::Tensor& tensor) {
-    payload_.add(tensors_, name, tensor);
-  }
-
-  const std::string& name_;
-  ArtifactStats& stats_;
-  ArtifactPayload payload_;
-  PickleDict& tensors_;
-};
+  return tensors;
+}
 
 }  // namespace
 
 std::string kind_of(const GptqTensor& tensor) {
-  return std::visit(KindOf{}, tensor.stored);
+  if (std::holds_alternative<at::Tensor>(tensor.stored)) return std::string(kHalf);
+  if (std::holds_alternative<QuantizedWeight>(tensor.stored)) return std::string(kGate);
+  const auto& [weight, bits, correction] = std::get<GptqWeight>(tensor.stored);
+  return text_of({.bits = bits,
+                  .corrected = correction.has_value(),
+                  .asymmetric = correction && correction->asymmetric});
 }
 
 bool is_gptq_kind(std::string_view kind) {
@@ -110,7 +79,9 @@ bool is_gptq_kind(std::string_view kind) {
 PickleDict gptq_value(const std::vector<GptqTensor>& tensors, ArtifactStats& stats) {
   PickleDict stored, kinds, all;
   for (const auto& tensor : tensors) {
-    std::visit(Stored(tensor.name, stats, stored), tensor.stored);
+    const auto parts = stored_tensors(tensor);  // first the weight's elements
+    stats.weight_bytes += static_cast<std::size_t>(parts.front().second.numel()) * sizeof(float);
+    for (const auto& [name, part] : parts) add_stored(stored, name, part, stats);
     kinds.add(tensor.name, kind_of(tensor));
     report_progress(0);
   }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "weights/artifact/artifact_tensors.h"
-#include "weights/artifact/write_artifact_gptq.h"
 
 namespace tg {
 

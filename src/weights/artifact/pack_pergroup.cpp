@@ -14,7 +14,6 @@
 #include "files/little_endian.h"
 #include "files/lrzip.h"
 #include "weights/artifact/pergroup.h"
-#include "weights/artifact/row_order.h"
 #include "weights/pickle/torch_file.h"
 
 namespace tg {

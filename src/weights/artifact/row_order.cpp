@@ -1,5 +1,3 @@
-#include "weights/artifact/row_order.h"
-
 #include <algorithm>
 #include <barrier>
 #include <cassert>
@@ -7,10 +5,10 @@
 #include <limits>
 #include <numeric>
 #include <thread>
-#include <utility>
 
 #include "base/cores.h"
 #include "base/progress.h"
+#include "weights/artifact/pergroup.h"
 
 namespace tg {
 namespace {
@@ -57,9 +55,7 @@ struct Nearest {
   std::uint16_t row = 0;
   std::size_t place = 0;
 
-  bool operator<(const Nearest& other) const {
-    return std::pair(distance, row) < std::pair(other.distance, other.row);
-  }
+  auto operator<=>(const Nearest&) const = default;
 };
 
 class GreedyOrder {

@@ -6,8 +6,12 @@
 
 #include "base/elapsed.h"
 #include "base/progress.h"
+#include "files/atomic_file.h"
 #include "files/compressed.h"
-#include "weights/artifact/artifact_payload.h"
+#include "weights/artifact/artifact_tensors.h"
+#include "weights/artifact/gptq_value.h"
+#include "weights/artifact/pergroup.h"
+#include "weights/pickle/torch_file.h"
 
 namespace tg {
 namespace {
@@ -19,22 +23,21 @@ PickleDict one(std::string key, PickleValue value) {
 }
 
 PickleDict int6_value(const std::vector<ArtifactTensor>& tensors, ArtifactStats& stats) {
-  ArtifactPayload payload(stats);
   PickleDict weights, metadata;
   for (const auto& [name, tensor, quantization] : tensors) {
     assert(tensor.is_floating_point());
     stats.weight_bytes += tensor.nbytes();
     if (tensor.numel() <= kMaxUnquantized) {
-      payload.add(weights, name, tensor.detach().to(at::kHalf));
+      add_stored(weights, name, tensor.detach().to(at::kHalf), stats);
       metadata.add(name, "passthrough");
     } else if (quantization == Quantization::keep_fp32) {
-      payload.add(weights, name, tensor.detach().to(at::kFloat));
+      add_stored(weights, name, tensor.detach().to(at::kFloat), stats);
       metadata.add(name, "passthrough_ctrl");
     } else {
       const bool six = quantization == Quantization::int6;
       const QuantizedWeight weight = six ? quantize_int6(tensor) : quantize_int8(tensor);
-      payload.add(weights, name + ".q", weight.q);
-      payload.add(weights, name + ".scale", weight.scale);
+      add_stored(weights, name + ".q", weight.q, stats);
+      add_stored(weights, name + ".scale", weight.scale, stats);
       metadata.add(name, one("type", six ? "int6" : "int8"));
     }
     report_progress(0);
@@ -67,7 +70,6 @@ bool contains_one_of(const std::string& name, const std::vector<std::string>& pa
 
 PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
                       const std::vector<std::string>& keep_fp32, ArtifactStats& stats) {
-  ArtifactPayload payload(stats);
   PickleDict quantized, scales, dtypes, passthrough, qmeta, original_dtypes;
   PickleDict per_row = one("scheme", "per_row");
   per_row.add("axis", 0);
@@ -77,14 +79,14 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
     const char* dtype = python_name(tensor.scalar_type());
     if (tensor.numel() > kMaxUnquantized) {
       const QuantizedWeight weight = quantize_int8(tensor);
-      payload.add(quantized, name, weight.q);
-      payload.add(scales, name, weight.scale);
+      add_stored(quantized, name, weight.q, stats);
+      add_stored(scales, name, weight.scale, stats);
       dtypes.add(name, dtype);
       if (weight.scale.dim() > 0) qmeta.add(name, per_row);
     } else if (contains_one_of(name, keep_fp32)) {
-      payload.add(passthrough, name, tensor.detach().to(at::kFloat));
+      add_stored(passthrough, name, tensor.detach().to(at::kFloat), stats);
     } else {
-      payload.add(passthrough, name, tensor.detach().to(at::kHalf));
+      add_stored(passthrough, name, tensor.detach().to(at::kHalf), stats);
       original_dtypes.add(name, dtype);
     }
     report_progress(0);
@@ -100,23 +102,65 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
   return all;
 }
 
+std::string compress_archive(std::string_view bytes) {
+  return compress_brotli(bytes, kBrotliWindow);
+}
+
+// Writes what `pack` returns, atomically. `lap` was started at the beginning of quantization.
+ArtifactStats write_packed(ArtifactStats& stats, Lap& lap, const std::string& path, auto pack) {
+  stats.quantize_ms = milliseconds(lap());
+  const std::string packed = pack();
+  stats.file_bytes = packed.size();
+  stats.compress_ms = milliseconds(lap());
+  write_file_atomically(path, packed);
+  stats.write_ms = milliseconds(lap());
+  return stats;
+}
+
+// Writes the compressed torch.save archive of `value`.
+ArtifactStats write_compressed(ArtifactStats& stats, Lap& lap, const std::string& path,
+                               const PickleDict& value, std::string (*compress)(std::string_view)) {
+  return write_packed(stats, lap, path, [&] {
+    const std::string archive = torch_value_bytes(value);
+    stats.torch_bytes = archive.size();
+    stats.serialize_ms = milliseconds(lap());
+    return compress(archive);
+  });
+}
+
 }  // namespace
 
 ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
                                   const std::string& path) {
-  const Lap lap;
+  Lap lap;
   ArtifactStats stats;
   const PickleDict value = int6_value(tensors, stats);
-  return write_packed(value, compress_xz, path, stats, lap);
+  return write_compressed(stats, lap, path, value, compress_xz);
 }
 
 ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
                                        const std::vector<std::string>& keep_fp32,
                                        const std::string& path) {
-  const Lap lap;
+  Lap lap;
   ArtifactStats stats;
   const PickleDict value = int8_value(tensors, keep_fp32, stats);
-  return write_packed(value, compress_zlib, path, stats, lap);
+  return write_compressed(stats, lap, path, value, compress_zlib);
+}
+
+ArtifactStats write_artifact_gptq(const std::vector<GptqTensor>& tensors, Compressor compressor,
+                                  const std::string& path) {
+  Lap lap;
+  ArtifactStats stats;
+  const PickleDict value = gptq_value(tensors, stats);
+  if (compressor != Compressor::pergroup) {
+    const auto compress = compressor == Compressor::lzma ? compress_xz : compress_archive;
+    return write_compressed(stats, lap, path, value, compress);
+  }
+  return write_packed(stats, lap, path, [&] {
+    auto file = pack_pergroup(value);
+    stats.torch_bytes = file.torch_bytes;
+    return std::move(file.bytes);
+  });
 }
 
 }  // namespace tg

@@ -1,16 +1,19 @@
 #pragma once
-// Quantized weights that a run submits, in the two formats of the Python scripts, which
-// torch.load(weights_only=True) reads once decompressed. Both keep tensors of up to 65,536 elements
-// unquantized.
+// Quantized weights that a run submits, in the formats of the Python scripts, which
+// torch.load(weights_only=True) reads once decompressed.
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "config/types/choices.h"
+#include "ops/quantize/gptq.h"
 #include "ops/quantize/quantize.h"
 #include "weights/tensors/named_tensors.h"
 
 namespace tg {
 
-constexpr int64_t kMaxUnquantized = 65536;  // elements
+// Elements of a tensor that an int6 or int8 artifact keeps unquantized.
+constexpr int64_t kMaxUnquantized = 65536;
 
 struct ArtifactTensor {
   std::string name;           // per layer, unbanked: blocks.0.attn.c_q.weight
@@ -41,5 +44,18 @@ ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
 ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
                                        const std::vector<std::string>& keep_fp32,
                                        const std::string& path);
+
+// Tensor of the last record's artifact, as stored: fp16, int8 per row (for gates), or GPTQ.
+struct GptqTensor {
+  std::string name;  // per layer, unbanked: blocks.0.attn.c_q.weight
+  std::variant<at::Tensor, QuantizedWeight, GptqWeight> stored;
+};
+
+// Writes the last record's final_model.int6.ptz: the archive of {"w", "m"} (gptq_value.h) as .xz or
+// brotli (quality 11), or the container of pergroup.h, for which lrzip must be installed. Atomic.
+// Throws Error(cannot_create), Error(io), Error(internal) if a tensor is not finite in fp16, and
+// what compress_lrzip() throws.
+ArtifactStats write_artifact_gptq(const std::vector<GptqTensor>& tensors, Compressor compressor,
+                                  const std::string& path);
 
 }  // namespace tg

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/pickle/pickle_reader.h"
+#include "weights/pickle/pickle.h"
 
 namespace tg::pickle {
 
@@ -65,13 +65,5 @@ PickleValue tree_of(const Node& root, const StorageLoader& load);
 // Returns the state dict in the file that torch.save wrote of a model, as described in
 // state_dict.h. Throws Malformed.
 StateDict state_dict_of(const Node& root, const StorageLoader& load);
-
-// Creates a view of a storage from the 6 or 7 arguments of _rebuild_tensor_v2(storage, offset,
-// size, stride, requires_grad, hooks[, metadata]).
-at::Tensor rebuild_tensor(const std::vector<const Node*>& args, const StorageLoader& load);
-// Returns the name of an opaque node's class or function, such as `torch.load`.
-std::string class_name(const Node& opaque);
-// Throws Malformed, naming the class or function, for an opaque node.
-void require_known(const Node& node);
 
 }  // namespace tg::pickle

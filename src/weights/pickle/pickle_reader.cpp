@@ -1,11 +1,10 @@
-#include "weights/pickle/pickle_reader.h"
-
 #include <bit>
 #include <cstring>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "files/little_endian.h"
+#include "weights/pickle/pickle.h"
 #include "weights/pickle/pickle_nodes.h"
 #include "weights/tensors/dtype_names.h"
 
@@ -177,10 +176,10 @@ class Machine {
   void push_global() {
     const std::string_view module = line(), name = line();
     Node node{.kind = Kind::global};
-    const auto dtype = module == "torch" ? storage_dtype(name) : std::nullopt;
-    if (dtype) {
+    const auto* const names = find_dtype(&DtypeNames::storage, name);
+    if (module == "torch" && names) {
       node.global = Global::storage;
-      node.dtype = *dtype;
+      node.dtype = names->dtype;
     } else if (module == "collections" && name == "OrderedDict") {
       node.global = Global::ordered_dict;
     } else if (module == "torch._utils" && name == "_rebuild_tensor_v2") {

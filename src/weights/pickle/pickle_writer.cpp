@@ -1,11 +1,10 @@
-#include "weights/pickle/pickle_writer.h"
-
 #include <bit>
 #include <limits>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "files/little_endian.h"
+#include "weights/pickle/pickle.h"
 #include "weights/tensors/dtype_names.h"
 
 namespace tg {
@@ -44,13 +43,13 @@ class PickleWriter {
   }
   void operator()(const at::Tensor& tensor) {
     REQUIRE(tensor.defined(), ExitCode::internal, "an undefined tensor cannot be saved");
-    const auto storage = storage_class(tensor.scalar_type());
-    REQUIRE(storage, ExitCode::internal, "torch.save files have no tensors of {}",
+    const auto* const names = find_dtype(&DtypeNames::dtype, tensor.scalar_type());
+    REQUIRE(names, ExitCode::internal, "torch.save files have no tensors of {}",
             c10::toString(tensor.scalar_type()));
     global("torch._utils", "_rebuild_tensor_v2");
     out_.bytes += "((";
     (*this)(std::string("storage"));
-    global("torch", *storage);
+    global("torch", names->storage);
     (*this)(std::to_string(out_.storages.size()));
     (*this)(std::string("cpu"));
     (*this)(tensor.numel());

@@ -11,8 +11,7 @@
 #include "files/atomic_file.h"
 #include "files/byte_source.h"
 #include "files/zip_reader.h"
-#include "weights/pickle/pickle_reader.h"
-#include "weights/pickle/pickle_writer.h"
+#include "weights/pickle/pickle.h"
 #include "weights/tensors/tensor_check.h"
 
 namespace tg {
@@ -37,39 +36,21 @@ std::string small_record(const ZipReader& zip, const std::string& name, const Zi
   return bytes;
 }
 
-// Loads each storage once, however many tensors view it.
-class Storages {
- public:
-  Storages(const ZipReader& zip, const std::string& file) : zip_(zip), file_(file) {}
-
-  at::Tensor load(std::string_view key_view, c10::ScalarType dtype, int64_t numel) {
-    const std::string key(key_view);
-    const std::string label = escaped(key);
-    const auto known = loaded_.find(key);
-    if (known != loaded_.end()) {
-      REQUIRE(known->second.scalar_type() == dtype && known->second.numel() == numel,
-              ExitCode::bad_data, "{}: storage {} is named with two dtypes or sizes", file_, label);
-      return known->second;
-    }
-    const ZipRecord* record = zip_.find("data/" + key);
-    REQUIRE(record, ExitCode::bad_data, "{}: storage {} is missing", file_, label);
-    const auto checked = checked_numel(numel, c10::elementSize(dtype));
-    REQUIRE(checked && static_cast<uint64_t>(numel) * c10::elementSize(dtype) == record->size,
-            ExitCode::bad_data, "{}: storage {}: expected {} elements of {}, found {} bytes", file_,
-            label, numel, c10::toString(dtype), record->size);
-    at::Tensor storage = at::empty({numel}, at::TensorOptions().dtype(dtype));
-    zip_.read(*record, storage.mutable_data_ptr());
-    REQUIRE(dtype != c10::ScalarType::Bool || all_zero_or_one(storage), ExitCode::bad_data,
-            "{}: storage {} is bool, expected bytes 0 and 1, found others", file_, label);
-    loaded_.emplace(key, storage);
-    return storage;
-  }
-
- private:
-  const ZipReader& zip_;
-  const std::string& file_;
-  std::map<std::string, at::Tensor> loaded_;
-};
+at::Tensor load_storage(const ZipReader& zip, const std::string& key, c10::ScalarType dtype,
+                        int64_t numel, const std::string& file) {
+  const std::string label = escaped(key);
+  const ZipRecord* record = zip.find("data/" + key);
+  REQUIRE(record, ExitCode::bad_data, "{}: storage {} is missing", file, label);
+  const auto checked = checked_numel(numel, c10::elementSize(dtype));
+  REQUIRE(checked && static_cast<uint64_t>(numel) * c10::elementSize(dtype) == record->size,
+          ExitCode::bad_data, "{}: storage {}: expected {} elements of {}, found {} bytes", file,
+          label, numel, c10::toString(dtype), record->size);
+  at::Tensor storage = at::empty({numel}, at::TensorOptions().dtype(dtype));
+  zip.read(*record, storage.mutable_data_ptr());
+  REQUIRE(dtype != c10::ScalarType::Bool || all_zero_or_one(storage), ExitCode::bad_data,
+          "{}: storage {} is bool, expected bytes 0 and 1, found others", file, label);
+  return storage;
+}
 
 // `read` is read_pickle or read_state_dict.
 template <class Result>
@@ -92,11 +73,16 @@ Result read_archive(const ByteSource& source,
     REQUIRE(found == "little", ExitCode::bad_data, "{}: expected byteorder little, found {}", file,
             escaped(found));
   }
-  Storages storages(zip, file);
-  return read(small_record(zip, "data.pkl", *pickle, kMaxPickle, file), file,
-              [&](std::string_view key, c10::ScalarType dtype, int64_t numel) {
-                return storages.load(key, dtype, numel);
-              });
+  std::map<std::string, at::Tensor> loaded;  // each storage once, however many tensors view it
+  const auto load = [&](std::string_view key, c10::ScalarType dtype, int64_t numel) {
+    const std::string name(key);
+    auto& storage = loaded[name];
+    if (!storage.defined()) storage = load_storage(zip, name, dtype, numel, file);
+    REQUIRE(storage.scalar_type() == dtype && storage.numel() == numel, ExitCode::bad_data,
+            "{}: storage {} is named with two dtypes or sizes", file, escaped(name));
+    return storage;
+  };
+  return read(small_record(zip, "data.pkl", *pickle, kMaxPickle, file), file, load);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -17,15 +18,19 @@ namespace {
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // limit of the safetensors library
 
+// Returns the indices of the items, stably sorted by their keys.
+std::vector<size_t> sorted_indices(const auto& items, auto compare, auto key) {
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, compare, [&](size_t i) { return key(items[i]); });
+  return order;
+}
+
 // Orders tensors by decreasing element size: each is then aligned to its element size, and Python's
 // loader need not copy it.
 std::vector<size_t> layout_order(const NamedTensors& tensors) {
-  std::vector<size_t> order(tensors.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return tensors[a].second.element_size() > tensors[b].second.element_size();
-  });
-  return order;
+  return sorted_indices(tensors, std::greater(),
+                        [](const auto& named) { return named.second.element_size(); });
 }
 
 std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& order,
@@ -41,11 +46,11 @@ std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& 
   std::set<std::string> names{"__metadata__"};
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
-    const auto dtype = safetensors_name(tensor.scalar_type());
+    const auto* const dtype = find_dtype(&DtypeNames::dtype, tensor.scalar_type());
     REQUIRE(dtype, ExitCode::internal, "safetensors has no dtype for '{}'", name);
     REQUIRE(names.insert(name).second, ExitCode::internal, "safetensors: '{}' twice", name);
     entries.push_back({name,
-                       {{"dtype", *dtype},
+                       {{"dtype", dtype->safetensors},
                         {"shape", tensor.sizes().vec()},
                         {"data_offsets", {begins[i], begins[i] + tensor.nbytes()}}}});
   }
@@ -54,42 +59,38 @@ std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& 
   return text;
 }
 
-// Returns the indices of the entries in the order of their data in the file.
+// Orders entries as their data are in the file.
 std::vector<size_t> file_order(const std::vector<SafetensorsEntry>& entries) {
-  std::vector<size_t> order(entries.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(entries[a].begin, entries[a].end) <
-           std::pair(entries[b].begin, entries[b].end);
+  return sorted_indices(entries, std::less(), [](const SafetensorsEntry& entry) {
+    return std::pair(entry.begin, entry.end);
   });
-  return order;
 }
 
 // Each tensor must begin where the previous one ends, and the last one must end at the end of the
 // file.
-void check_offsets(const std::vector<SafetensorsEntry>& entries, const std::vector<size_t>& order,
-                   uint64_t data_size, const std::string& file) {
+void check_offsets(const std::vector<SafetensorsEntry>& entries, uint64_t data_size,
+                   const std::string& file) {
   uint64_t at = 0;
-  for (const size_t i : order) {
-    const auto* entry = &entries[i];
-    const std::string name = escaped(entry->name);
-    REQUIRE(entry->begin <= entry->end && entry->end <= data_size, ExitCode::bad_data,
+  for (const size_t i : file_order(entries)) {
+    const auto& entry = entries[i];
+    const std::string name = escaped(entry.name);
+    REQUIRE(entry.begin <= entry.end && entry.end <= data_size, ExitCode::bad_data,
             "{}: tensor '{}' is at bytes {} to {}, expected within 0 to {}", file, name,
-            entry->begin, entry->end, data_size);
-    const size_t item = c10::elementSize(entry->dtype);
-    const auto numel = checked_numel(entry->shape, item);
+            entry.begin, entry.end, data_size);
+    const size_t item = c10::elementSize(entry.dtype);
+    const auto numel = checked_numel(entry.shape, item);
     REQUIRE(numel, ExitCode::bad_data, "{}: tensor '{}' has the impossible shape {}", file, name,
-            shape_text(entry->shape));
+            shape_text(entry.shape));
     const uint64_t expected = static_cast<uint64_t>(*numel) * item;
-    REQUIRE(entry->end - entry->begin == expected, ExitCode::bad_data,
+    REQUIRE(entry.end - entry.begin == expected, ExitCode::bad_data,
             "{}: tensor '{}' of shape {} and dtype {}: expected {} bytes, found {}", file, name,
-            shape_text(entry->shape), *safetensors_name(entry->dtype), expected,
-            entry->end - entry->begin);
-    REQUIRE(entry->begin == at, ExitCode::bad_data,
+            shape_text(entry.shape), find_dtype(&DtypeNames::dtype, entry.dtype)->safetensors,
+            expected, entry.end - entry.begin);
+    REQUIRE(entry.begin == at, ExitCode::bad_data,
             "{}: tensor '{}' begins at byte {}, expected {} (tensors may neither overlap nor leave "
             "holes)",
-            file, name, entry->begin, at);
-    at = entry->end;
+            file, name, entry.begin, at);
+    at = entry.end;
   }
   REQUIRE(at == data_size, ExitCode::bad_data,
           "{}: the tensors end at byte {} of the data, expected {} (trailing bytes)", file, at,
@@ -111,7 +112,7 @@ std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
           "{}: expected a safetensors header that begins with '{{'", path);
   SafetensorsHeader header = parse_safetensors_header(text, path);
   const uint64_t data = kLength + length;
-  check_offsets(header.entries, file_order(header.entries), source.size() - data, path);
+  check_offsets(header.entries, source.size() - data, path);
   return {std::move(header), data};
 }
 
@@ -157,11 +158,6 @@ SafetensorsHeader load_safetensors_header(const std::string& path) {
 
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
   return read_safetensors(FileSource(path), metadata);
-}
-
-NamedTensors parse_safetensors(std::string_view bytes, const std::string& name,
-                               Metadata* metadata) {
-  return read_safetensors(MemorySource(bytes, name), metadata);
 }
 
 }  // namespace tg

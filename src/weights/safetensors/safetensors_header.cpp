@@ -1,10 +1,12 @@
-#include "weights/safetensors/safetensors_header.h"
+#include <fmt/ranges.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "base/error.h"
+#include "weights/safetensors/safetensors.h"
 #include "weights/tensors/dtype_names.h"
 #include "weights/tensors/tensor_check.h"
 
@@ -25,7 +27,9 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_object() override {
-    if (depth_ == 2 && !in_metadata_) finish_tensor();
+    if (depth_ == 2 && !in_metadata_)
+      for (const char* field : {"dtype", "shape", "data_offsets"})
+        if (!fields_.count(field)) bad_tensor("lacks {}", field);
     --depth_;
     in_metadata_ = false;
     return true;
@@ -48,10 +52,11 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 2 && in_metadata_) {
       header_.metadata.emplace(field_, text);
     } else if (depth_ == 2 && field_ == "dtype") {
-      const auto dtype = safetensors_dtype(text);
-      if (!dtype)
-        bad_tensor("has dtype '{}', expected one of {}", escaped(text), safetensors_names());
-      entry().dtype = *dtype;
+      const auto* const names = find_dtype(&DtypeNames::safetensors, std::string_view(text));
+      if (!names)
+        bad_tensor("has dtype '{}', expected one of {}", escaped(text),
+                   fmt::join(kDtypes | std::views::transform(&DtypeNames::safetensors), ", "));
+      entry().dtype = names->dtype;
     } else {
       refuse("a string");
     }
@@ -107,10 +112,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 1) bad_tensor("is {}, expected an object", found);
     bad_tensor("has {} in '{}'", found, escaped(field_));
   }
-  void finish_tensor() {
-    for (const char* field : {"dtype", "shape", "data_offsets"})
-      if (!fields_.count(field)) bad_tensor("lacks {}", field);
-  }
+
   const std::string& file_;
   SafetensorsHeader& header_;
   int depth_ = 0;

@@ -1,21 +1,30 @@
 #pragma once
-// Dtype names in files, for the supported dtypes: F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL.
-// Returns nullopt for others.
+// The supported dtypes and their names in files.
 #include <c10/core/ScalarType.h>
 
-#include <optional>
-#include <string>
+#include <algorithm>
 #include <string_view>
 
 namespace tg {
 
-// Names in safetensors files: F32.
-std::optional<c10::ScalarType> safetensors_dtype(std::string_view name);
-std::optional<std::string_view> safetensors_name(c10::ScalarType dtype);
-std::string safetensors_names();  // F32, F64, …
+struct DtypeNames {
+  c10::ScalarType dtype;
+  std::string_view safetensors;
+  std::string_view storage;  // class in torch.save files, without its module torch
+};
+inline constexpr DtypeNames kDtypes[] = {
+    {at::kFloat, "F32", "FloatStorage"}, {at::kDouble, "F64", "DoubleStorage"},
+    {at::kHalf, "F16", "HalfStorage"},   {at::kBFloat16, "BF16", "BFloat16Storage"},
+    {at::kLong, "I64", "LongStorage"},   {at::kInt, "I32", "IntStorage"},
+    {at::kShort, "I16", "ShortStorage"}, {at::kChar, "I8", "CharStorage"},
+    {at::kByte, "U8", "ByteStorage"},    {at::kBool, "BOOL", "BoolStorage"},
+};
 
-// Names in torch.save files: torch.FloatStorage, without the module.
-std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class);
-std::optional<std::string_view> storage_class(c10::ScalarType dtype);
+// Returns the dtype whose `field` is `value`; null: it is not supported.
+template <class Field>
+const DtypeNames* find_dtype(Field DtypeNames::*field, const Field& value) {
+  const auto* const found = std::ranges::find(kDtypes, value, field);
+  return found == std::end(kDtypes) ? nullptr : found;
+}
 
 }  // namespace tg
