@@ -4,11 +4,11 @@
 #include <string>
 
 #include "config/setting.h"
-#include "config/types/auto.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
+#include "config/types/values.h"
 
 namespace tg {
+
+struct Settings;
 
 // Runs `train_gpt [COMMAND] [ARGUMENT]...`; trains without a command. A command receives arguments
 // like a program: argv[0] is its name. Throws Error(usage) for an unknown command, naming the
@@ -19,7 +19,6 @@ void run_command(int argc, const char* const* argv);
 // return. Every rank of a run calls it. Throws what the settings, the rendezvous and train() throw.
 void train_command(int argc, const char* const* argv);
 
-// Flags of eval.
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
@@ -55,7 +54,6 @@ struct EvalOptions {
 // counts differ; in test-time training what TttStateFiles throws, and stopped.
 void eval_command(int argc, const char* const* argv);
 
-// Flags of quantize.
 struct QuantizeOptions {
   std::string out, calibrate;
   CountOrAuto bits{.automatic = true};
@@ -76,7 +74,6 @@ struct QuantizeOptions {
 // is an artifact, ARTIFACT=gptq and --calibrate one without the other); cannot_create, io.
 void quantize_command(int argc, const char* const* argv);
 
-// Flags of sample.
 struct SampleOptions {
   std::string prompt, stop;
   std::int64_t tokens = 200, samples = 1;
@@ -118,12 +115,15 @@ void sample_command(int argc, const char* const* argv);
 // inspect_text. Throws Error: usage, io (standard output), and what inspect_text throws.
 void inspect_command(int argc, const char* const* argv);
 
-// Flags of inspect.
 struct InspectOptions {
   bool quantization = false;  // prints quantization_text
   std::string artifact = {};  // with `quantization`: an artifact of the model
   WeightsChoice weights = WeightsChoice::automatic;
 };
+
+// Describes the computation of a pass, stage by stage: its layer calls, each with block, lanes,
+// skip and attention, and the parameters by kind.
+std::string plan_text(const Settings& settings);
 
 // Describes a model's file or checkpoint: per tensor name, dtype, shape, elements, bytes, and the
 // minimum, maximum and root mean square of its finite elements; totals by dtype; what `options`
@@ -132,7 +132,6 @@ struct InspectOptions {
 // config.json, with `artifact`).
 std::string inspect_text(const std::string& path, const InspectOptions& options = {});
 
-// Flags of export.
 struct ExportOptions {
   std::string hf;
 
@@ -147,7 +146,6 @@ struct ExportOptions {
 // model throw; Error: usage (no DIR); cannot_create (DIR is not empty or cannot be created), io.
 void export_command(int argc, const char* const* argv);
 
-// Flags of report.
 struct ReportOptions {
   std::string out, serve;
   bool stats = false;

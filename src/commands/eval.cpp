@@ -2,9 +2,8 @@
 
 #include <csignal>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/elapsed.h"
@@ -57,11 +56,14 @@ constexpr const char* help =
     "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
     "\n";
 
+void require_tokenizer(const Settings& settings, std::string_view flag) {
+  REQUIRE(!settings.data.tokenizer_path.empty(), ExitCode::usage,
+          "{} needs a tokenizer (expected the path of one, found an empty TOKENIZER_PATH)", flag);
+}
+
 void audit(const Settings& settings, const TokenSplits& splits, std::int64_t predictions) {
   const auto& path = settings.data.tokenizer_path;
-  REQUIRE(!path.empty(), ExitCode::usage,
-          "--audit needs a tokenizer (expected the path of one, found an empty "
-          "TOKENIZER_PATH)");
+  require_tokenizer(settings, "--audit");
   const auto vocab = static_cast<int>(settings.model.vocab_size);
   const auto tokenizer = make_tokenizer(settings.data, vocab);
   const auto& tokens = *splits.val;
@@ -129,9 +131,7 @@ void score_tasks(const EvalOptions& options, const Settings& settings, const Mac
 
 void print_baselines(const Settings& settings) {
   const auto vocab = static_cast<int>(settings.model.vocab_size);
-  REQUIRE(!settings.data.tokenizer_path.empty(), ExitCode::usage,
-          "--baselines needs a tokenizer (expected the path of one, found an empty "
-          "TOKENIZER_PATH)");
+  require_tokenizer(settings, "--baselines");
   const auto& data = settings.data;
   const auto tokenizer = make_tokenizer(data, vocab);
   ShardSet train(data.data_path, "train", vocab, data.shard_prefix);
@@ -155,36 +155,22 @@ void apply_options(Settings& settings, const Origins& origins, const EvalOptions
   if (!is_given(origins, "phased_ttt_prefix_docs")) settings.phased_ttt.phased_ttt_prefix_docs = 0;
 }
 
-// Writes --documents.
-class DocumentsFile {
- public:
-  // Throws Error: cannot_create, io.
-  DocumentsFile(std::string path, const TokenSplits& splits, const Validation& validation,
-                Communicator& communicator)
-      : path_(std::move(path)),
-        splits_(splits),
-        validation_(validation),
-        communicator_(communicator) {
-    if (communicator_.rank() == 0) write_file_atomically(path_, "");
-  }
-
-  // Collective.
-  void add(const std::string& score, const at::Tensor& nll_of_rank) {
-    const auto nll = merge_ranks(nll_of_rank, communicator_);
-    if (communicator_.rank() != 0) return;
-    const auto& bytes = validation_.bytes();
-    const SplitTokens tokens(*splits_.val, nll.numel(), 0, bytes ? &*bytes : nullptr, {}, at::kCPU);
-    for (const auto& document : document_scores(tokens, splits_.vocabulary.bos_id, nll))
-      text_ += json_line(score, document) + "\n";
-    write_file_atomically(path_, text_);
-  }
-
- private:
-  std::string path_, text_;
-  const TokenSplits& splits_;
-  const Validation& validation_;
-  Communicator& communicator_;
-};
+// Returns the function that writes --documents, again after each score. Collective. Throws Error:
+// cannot_create, io.
+auto documents_writer(const std::string& path, const TokenSplits& splits,
+                      const Validation& validation, Communicator& communicator) {
+  if (communicator.rank() == 0) write_file_atomically(path, "");
+  return [path, &splits, &validation, &communicator, text = std::string()](
+             const std::string& score, const at::Tensor& nll_of_rank) mutable {
+    const auto nll = merge_ranks(nll_of_rank, communicator);
+    if (communicator.rank() != 0) return;
+    const auto& bytes = validation.bytes();
+    const SplitTokens tokens(*splits.val, nll.numel(), 0, bytes ? &*bytes : nullptr, {}, at::kCPU);
+    for (const auto& document : document_scores(tokens, splits.vocabulary.bos_id, nll))
+      text += json_line(score, document) + "\n";
+    write_file_atomically(path, text);
+  };
+}
 
 // Returns the files of this rank's state of phased test-time training.
 std::shared_ptr<const TttStateFiles> state_files(const ModelPath& model, const std::string& folder,
@@ -224,7 +210,7 @@ void eval_command(int argc, const char* const* argv) {
   settings.runtime.artifact = model.artifact;
   LogSink log(settings, joined.launch.world_size);
   const auto emit = [&](const RunEvent& event) {
-    if (communicator.rank() == 0) std::visit(log, event);
+    if (communicator.rank() == 0) log(event);
   };
   if (joined.launch.world_size > 1) emit(joined.event());
 
@@ -237,16 +223,13 @@ void eval_command(int argc, const char* const* argv) {
                                       tokenization_options(machine, communicator));
   auto validation = make_validation(settings, splits, machine, communicator);
   const auto tokenizer = describe(splits.vocabulary, validation);
-  if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);
+  if (tokenizer && communicator.rank() == 0) log_tokenizer(*tokenizer, settings);
   const bool trains = settings.ttt.ttt_enabled || settings.phased_ttt.phased_ttt_enabled;
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
   FinalScores scores(settings, machine, communicator, weights, *splits.val, validation, emit);
-  std::optional<DocumentsFile> documents;
-  if (!options.documents.empty()) {
-    documents.emplace(options.documents, splits, validation, communicator);
-    scores.on_token_losses(std::bind_front(&DocumentsFile::add, &*documents));
-  }
+  if (!options.documents.empty())
+    scores.on_token_losses(documents_writer(options.documents, splits, validation, communicator));
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(weights.record.qat || settings.averaging.qat_enabled);

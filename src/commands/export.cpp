@@ -15,8 +15,8 @@
 #include "commands/model_card.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
-#include "config/attention_context.h"
 #include "config/check.h"
+#include "config/derived.h"
 #include "config/settings.h"
 #include "data/vocabulary.h"
 #include "files/atomic_file.h"
@@ -88,14 +88,10 @@ void make_empty_folder(const std::string& folder) {
           "{}: not empty (expected a new or an empty folder); choose another one", folder);
 }
 
-// Writes the weights of INIT_FROM (safetensors, torch.save or artifact), in fp32, to a folder that
-// transformers' AutoModelForCausalLM.from_pretrained(trust_remote_code=True) reads: config.json,
-// generation_config.json, model.safetensors ("model." and the unbanked names), the file of hf/ that
-// computes the recipe's model and, unless TOKENIZER_PATH is empty, the tokenizer, a SentencePiece
-// model as tokenizer.model, and a model card, README.md. `model`: what INIT_FROM stands for. Only
-// the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM matter. Returns a line about
-// what it wrote. Throws Error: cannot_create (`folder` is not empty or cannot be created), io; and
-// what trained_model throws.
+// Writes the files that `help` lists, with weights named "model." and the unbanked names. `model`:
+// what INIT_FROM stands for. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM
+// matter. Returns a line about what it wrote. Throws Error: cannot_create (`folder` is not empty or
+// cannot be created), io; and what trained_model throws.
 std::string export_hf(const Settings& settings, const ModelPath& model, const std::string& folder) {
   Communicator alone;
   const auto spec = model_spec(settings);
@@ -118,17 +114,14 @@ std::string export_hf(const Settings& settings, const ModelPath& model, const st
     if (facts.bos_id >= 0) generation["bos_token_id"] = facts.bos_id;
     constexpr std::int64_t kMaxSize = 1 << 30;
     auto bytes = read_whole_file(tokenizer_path, kMaxSize);
-    if (is_tokenizer_json(bytes)) {
-      facts.auto_tokenizer = true;
-      const auto vocabulary = read_tokenizer_json(bytes, tokenizer_path);
+    const bool is_json = is_tokenizer_json(bytes);
+    const auto vocabulary =
+        is_json ? read_tokenizer_json(bytes, tokenizer_path)
+                : read_bpe_vocabulary(bytes, tokenizer_path, settings.data.tokenizer_pattern);
+    facts.auto_tokenizer = vocabulary.has_value();
+    if (vocabulary) {
       tokenizer_files = {
-          {"tokenizer.json", std::move(bytes)},
-          {"tokenizer_config.json", hf_tokenizer_config(vocabulary, facts.bos_id).dump(2)}};
-    } else if (const auto vocabulary =
-                   read_bpe_vocabulary(bytes, tokenizer_path, settings.data.tokenizer_pattern)) {
-      facts.auto_tokenizer = true;
-      tokenizer_files = {
-          {"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
+          {"tokenizer.json", is_json ? std::move(bytes) : hf_tokenizer(*vocabulary).dump()},
           {"tokenizer_config.json", hf_tokenizer_config(*vocabulary, facts.bos_id).dump(2)}};
     } else {
       tokenizer_files = {{"tokenizer.model", std::move(bytes)}};

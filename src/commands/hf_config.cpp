@@ -30,25 +30,26 @@ nlohmann::json hf_config(const Settings& settings, const std::string& module) {
       {"tie_word_embeddings", false},
       {"train_seq_len", settings.run.train_seq_len.last()},
   };
-  for_each_setting(settings.model, [&]<class T>(const Setting<const T>& setting) {
+  const auto add = [&]<class T>(const Setting<const T>& setting) {
     if (setting.role.is_path) return;  // of the machine that trained
     if constexpr (std::is_enum_v<T>) {
       config[setting.name] = choice_name(setting.value);
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {
-      if (!setting.value.automatic) config[setting.name] = setting.value.count;
+      if (!setting.value.automatic) config[setting.name] = setting.value.value;
     } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, RampSchedule>) {
       config[setting.name] = value_text(setting.value);
     } else {
       config[setting.name] = setting.value;
     }
-  });
+  };
+  for_each_setting(settings.model, add, settings);
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
   const bool documents = mode::segments_attention(settings);
   config[kDocumentAttention] =
       choice_name(documents ? DocumentAttentionChoice::on : DocumentAttentionChoice::off);
   if (documents) config["segment_limit"] = segment_limit(settings);
   if (documents || settings.model.gates.smear == SmearKind::gated)
-    config["bos_id"] = settings.data.bos_id.count;
+    config["bos_id"] = settings.data.bos_id.value;
   return config;
 }
 
@@ -74,7 +75,8 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
     const auto found = config.find(name);
     if (found != config.end()) settings[env_name(name)] = std::move(*found);
   };
-  for_each_setting(ModelConfig(), [&](const auto& setting) { take(setting.name); });
+  const auto take_setting = [&](const auto& setting) { take(setting.name); };
+  for_each_setting(ModelConfig(), take_setting, Settings());
   for (const auto& older : script_switches) take(std::string(older.member));
   take("train_seq_len");
   take("caseops_enabled");

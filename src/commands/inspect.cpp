@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "commands/commands.h"
 #include "commands/model_file.h"
-#include "commands/plan_text.h"
 #include "commands/print.h"
 #include "commands/tensor_table.h"
 #include "config/check.h"

@@ -59,9 +59,10 @@ std::vector<Assignment> script_settings(const ModelPath& model) {
   config.mlp_mult = static_cast<double>(sizes->hidden / sizes->channels);
   std::vector<Assignment> lines = {{"TOKENIZER_PATH", settings.data.tokenizer_path, 0},
                                    {"TRAIN_SEQ_LEN", value_text(settings.run.train_seq_len), 0}};
-  for_each_setting(config, [&](const auto& setting) {
+  const auto add = [&](const auto& setting) {
     lines.push_back({env_name(setting.name), value_text(setting.value), 0});
-  });
+  };
+  for_each_setting(config, add, settings);
   return lines;
 }
 

@@ -1,10 +1,9 @@
-#include "commands/plan_text.h"
-
 #include <fmt/format.h>
 
 #include <map>
 #include <vector>
 
+#include "commands/commands.h"
 #include "commands/tensor_table.h"
 #include "config/derived.h"
 #include "config/mode.h"

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "commands/commands.h"
@@ -60,7 +62,7 @@ void apply_options(Settings& settings, const Origins& origins, const QuantizeOpt
   artifact = Artifact::gptq;
   settings.data.data_path = options.calibrate;
   settings.data.byte_counts = ByteCountSource::automatic;  // byte counts are not used here
-  if (!options.bits.automatic) set_bits(settings.gptq, origins, options.bits.count);
+  if (!options.bits.automatic) set_bits(settings.gptq, origins, options.bits.value);
 }
 
 void write_calibrated(Settings& settings, const Machine& machine, const std::string& path,
@@ -72,8 +74,7 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
   const auto splits = open_training(settings.data, static_cast<int>(settings.model.vocab_size),
                                     tokenization_options(machine, alone));
   ModelParts weights(settings, machine, alone, ModelUse::inference);
-  const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
-  auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
+  auto hessians = calibrate(settings, machine, alone, weights, *splits.train, std::ref(log));
   const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq,
                                       settings.runtime.record_quirks);
   log(model.event);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -18,40 +17,35 @@
 #include "report/http_server.h"
 #include "report/page.h"
 #include "report/run_follower.h"
-#include "report/seed_study.h"
 #include "report/served_runs.h"
+#include "report/statistics.h"
 
 namespace tg {
 namespace {
 
 constexpr const char* help =
-    "train_gpt report: the curves of runs in a browser, as one HTML file or while they train.\n"
-    "\n"
-    "  train_gpt report RUN... --out FILE\n"
-    "  train_gpt report [RUN...] --serve [PORT]\n"
-    "  train_gpt report --stats RUN... [--against RUN...] [--below LOSS]\n"
-    "\n"
-    "RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl of "
-    "an\n"
-    "earlier run in the same folder); config.json is beside it. FILE shows losses, scores, "
-    "learning\n"
-    "rate, gradient norm, throughput, the times of the phases, sizes, settings and warnings; "
-    "several\n"
-    "runs share the plots, with the settings in which they differ and their time to a loss.\n"
-    "It needs a browser and no network.\n"
-    "\n"
-    "With --serve the same page follows the runs while they train. RUN may then be a folder of "
-    "runs'\n"
-    "folders, in which new runs show up, too; none: logs. Prints the address of the page, which\n"
-    "only this machine can reach and only who knows the address can read. Ctrl-C ends it.\n"
-    "\n"
-    "With --stats prints mean, deviation (of a sample), least and greatest of the runs' last\n"
-    "validation, final scores and training time. --against: of those runs, too, with the\n"
-    "difference of the means and Welch's two-sided p-value. --below: Student's one-sided p-value\n"
-    "that the mean is below LOSS.\n"
-    "\n";
+    R"(train_gpt report: the curves of runs in a browser, as one HTML file or while they train.
 
-constexpr std::size_t kMaxRuns = ServedRuns::kMaxRuns;
+  train_gpt report RUN... --out FILE
+  train_gpt report [RUN...] --serve [PORT]
+  train_gpt report --stats RUN... [--against RUN...] [--below LOSS]
+
+RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl of an
+earlier run in the same folder); config.json is beside it. FILE shows losses, scores, learning
+rate, gradient norm, throughput, the times of the phases, sizes, settings and warnings; several
+runs share the plots, with the settings in which they differ and their time to a loss.
+It needs a browser and no network.
+
+With --serve the same page follows the runs while they train. RUN may then be a folder of runs'
+folders, in which new runs show up, too; none: logs. Prints the address of the page, which
+only this machine can reach and only who knows the address can read. Ctrl-C ends it.
+
+With --stats prints mean, deviation (of a sample), least and greatest of the runs' last
+validation, final scores and training time. --against: of those runs, too, with the
+difference of the means and Welch's two-sided p-value. --below: Student's one-sided p-value
+that the mean is below LOSS.
+
+)";
 
 struct Arguments {
   std::vector<std::string> runs;
@@ -115,32 +109,27 @@ Arguments read_words(const std::vector<std::string>& words) {
 
 Arguments parse_arguments(const std::vector<std::string>& words) {
   auto arguments = read_words(words);
+  const auto require = [](bool good, std::string_view what) {
+    REQUIRE(good, ExitCode::usage, "train_gpt report: {}; see train_gpt report --help", what);
+  };
   if (arguments.stats) {
-    REQUIRE(!arguments.port && arguments.out.empty(), ExitCode::usage,
-            "train_gpt report: expected --stats, --out FILE or --serve [PORT], found two of them; "
-            "see train_gpt report --help");
-    REQUIRE(!arguments.runs.empty(), ExitCode::usage,
-            "train_gpt report: --stats: expected a RUN, found none; see train_gpt report --help");
+    require(!arguments.port && arguments.out.empty(),
+            "expected --stats, --out FILE or --serve [PORT], found two of them");
+    require(!arguments.runs.empty(), "--stats: expected a RUN, found none");
     return arguments;
   }
-  REQUIRE(
-      arguments.against.empty() && !arguments.below, ExitCode::usage,
-      "train_gpt report: --against and --below: expected --stats with them; see train_gpt report "
-      "--help");
-  REQUIRE(arguments.runs.size() <= kMaxRuns, ExitCode::usage,
-          "train_gpt report: expected at most {} runs, found {}", kMaxRuns, arguments.runs.size());
+  require(arguments.against.empty() && !arguments.below,
+          "--against and --below: expected --stats with them");
+  REQUIRE(arguments.runs.size() <= ServedRuns::kMaxRuns, ExitCode::usage,
+          "train_gpt report: expected at most {} runs, found {}", ServedRuns::kMaxRuns,
+          arguments.runs.size());
   if (arguments.port) {
-    REQUIRE(arguments.out.empty(), ExitCode::usage,
-            "train_gpt report: expected --out FILE or --serve [PORT], found both; see train_gpt "
-            "report --help");
+    require(arguments.out.empty(), "expected --out FILE or --serve [PORT], found both");
     if (arguments.runs.empty()) arguments.runs = {"logs"};  // parent of the default OUTPUT_DIR
     return arguments;
   }
-  REQUIRE(!arguments.runs.empty(), ExitCode::usage,
-          "train_gpt report: expected a RUN, found none; see train_gpt report --help");
-  REQUIRE(!arguments.out.empty(), ExitCode::usage,
-          "train_gpt report: expected --out FILE or --serve [PORT], found none; see train_gpt "
-          "report --help");
+  require(!arguments.runs.empty(), "expected a RUN, found none");
+  require(!arguments.out.empty(), "expected --out FILE or --serve [PORT], found none");
   return arguments;
 }
 
@@ -174,10 +163,10 @@ void serve_report(const Arguments& arguments) {
   for (const auto& run : arguments.runs) run_path(run);  // throws if a folder is missing at start
   // A folder that disappears later is skipped.
   ServedRuns runs([&] {
-    std::vector<std::string> there;
-    std::error_code ignored;
-    std::ranges::copy_if(arguments.runs, std::back_inserter(there), [&](const std::string& run) {
-      return std::filesystem::exists(run, ignored);
+    auto there = arguments.runs;
+    std::erase_if(there, [](const std::string& run) {
+      std::error_code ignored;
+      return !std::filesystem::exists(run, ignored);
     });
     return runs_in_all(there);
   });

@@ -8,6 +8,7 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
+#include "base/strings.h"
 #include "commands/commands.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
@@ -42,9 +43,7 @@ TerminalSize terminal_size() {
 // Returns control sequences and text that redraw the screen from the top left corner and erase the
 // rest.
 std::string as_screen(const std::string& text) {
-  std::string screen = "\x1b[H";
-  for (const char c : text) screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
-  return screen + "\x1b[J";
+  return "\x1b[H" + replaced(text, "\n", "\x1b[K\n") + "\x1b[J";
 }
 
 std::string view(const nlohmann::json& record) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 
@@ -122,8 +121,8 @@ void check_training_batch(const Settings& settings, int world_size, Conflicts& c
   const RunConfig& run = settings.run;
   const auto batches = parts_of_batch(run, world_size);
   const auto why =
-      run.grad_accum_steps.count > 0
-          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
+      run.grad_accum_steps.value > 0
+          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.value, world_size)
           : fmt::format("the number for world size {}", world_size);
   const auto fits = [&](std::int64_t tokens, std::int64_t seq_len) {
     conflicts.unless(
@@ -173,7 +172,7 @@ void check_documents(const Settings& settings, Conflicts& conflicts) {
       !mode::segments_attention(settings) || !measures_memory(settings) || rows,
       "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
       "segments: expected LOADER_ORDER=documents or aligned, whose rows are whole, or a number");
-  const auto bos = settings.data.bos_id.count;  // 0 with auto
+  const auto bos = settings.data.bos_id.value;  // 0 with auto
   conflicts.unless(mode::reads_no_bos_id(settings) || bos < settings.model.vocab_size,
                    "BOS_ID={} is no token of VOCAB_SIZE={}", bos, settings.model.vocab_size);
 }
@@ -334,7 +333,7 @@ std::vector<std::string> ineffective_settings(const Settings& settings, const Or
   std::vector<std::string> lines;
   for_each_setting(settings, [&](const auto& setting) {
     const Ineffective& ineffective = setting.role.ineffective;
-    if (ineffective.when == nullptr || !ineffective.when(settings)) return;
+    if (!ineffective.is_so) return;
     const bool given = origins.contains(setting.name) && is_given(origins, setting.name);
     if (!given && !ineffective.default_too) return;
     lines.push_back(fmt::format("{}={} {}", env_name(setting.name), value_text(setting.value),

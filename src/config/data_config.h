@@ -5,10 +5,8 @@
 #include <string_view>
 
 #include "config/mode.h"
-#include "config/role.h"
-#include "config/types/auto.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -32,11 +30,10 @@ struct DataConfig {
   DocumentAttentionChoice document_attention = DocumentAttentionChoice::automatic;
   CountScheduleOrAuto segment_limit{.automatic = true};
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto& all) {
     line("data_path", s.data_path, anything, role::free.path().common(),
          "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or .parquet; a "
-         "folder "
-         "or a pattern (*, ?) of such files; synthetic:zipf or synthetic:documents");
+         "folder or a pattern (*, ?) of such files; synthetic:zipf or synthetic:documents");
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path().common(),
@@ -51,7 +48,7 @@ struct DataConfig {
          "the id of a special token");
     line("caseops_enabled", s.caseops_enabled, anything,
          role::fixed.of_recipe(RecipeChoice::last_record)
-             .ineffective_if(mode::caseops_without_tokenizer,
+             .ineffective_if(s.caseops_enabled && s.tokenizer_path.empty(),
                              "has no effect without TOKENIZER_PATH"),
          "CaseOps: capitals become operators before small letters, in shards and wherever the "
          "tokenizer meets text; the tokenizer needs the pieces U+E001 to U+E004");
@@ -70,8 +67,8 @@ struct DataConfig {
         "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is one "
         "row; aligned: each row begins with a document and is filled with whole documents");
     line("bos_id", s.bos_id, within(0, most_ids - 1),
-         role::fixed_if(mode::reads_documents)
-             .ineffective_if(mode::reads_no_bos_id,
+         role::fixed_if(mode::reads_documents(all))
+             .ineffective_if(mode::reads_no_bos_id(all),
                              "has no effect without LOADER_ORDER=documents or aligned, "
                              "DOCUMENT_ATTENTION=1, SMEAR=gated, PHASED_TTT_ENABLED=1 or "
                              "DATA_PATH=synthetic:documents"),
@@ -81,8 +78,8 @@ struct DataConfig {
          "attention never crosses the beginning of a document, in training, scores and samples; "
          "auto: 1 with LOADER_ORDER=documents and aligned, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
-         role::fixed_if(mode::limits_segments)
-             .ineffective_if(mode::negated<mode::limits_segments>,
+         role::fixed_if(mode::limits_segments(all))
+             .ineffective_if(!mode::limits_segments(all),
                              "has no effect without DOCUMENT_ATTENTION=1 or LOADER_ORDER=aligned"),
          "longest segment that DOCUMENT_ATTENTION leaves of a document, and longest piece of one "
          "in a row of LOADER_ORDER=aligned, in tokens; changes as TRAIN_BATCH_TOKENS does; auto: "

@@ -23,10 +23,10 @@ struct Entry {
   std::function<bool(std::string_view)> assign;  // false: no such value
 };
 
-// Returns the entries of a group of settings, which must outlive them.
-std::vector<Entry> entries_of(auto& group) {
+// Returns the entries of a group of settings, which must outlive them. `all`: as for_each_setting.
+std::vector<Entry> entries_of(auto& group, const auto&... all) {
   std::vector<Entry> entries;
-  for_each_setting(group, [&]<class T>(const Setting<T>& setting) {
+  const auto add = [&]<class T>(const Setting<T>& setting) {
     auto assign = [&member = setting.value, limit = setting.limit](std::string_view text) {
       T value{};
       if (!read_value(text, value) || !is_allowed(value, limit)) return false;
@@ -41,7 +41,8 @@ std::vector<Entry> entries_of(auto& group) {
                        .help = setting.help,
                        .role = setting.role,
                        .assign = std::move(assign)});
-  });
+  };
+  for_each_setting(group, add, all...);
   return entries;
 }
 

@@ -24,8 +24,8 @@ Settings normalised(Settings settings) {
   const bool segments = mode::segments_attention(settings);
   settings.data.document_attention =
       segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;
-  settings.data.segment_limit = {.schedule = segment_limits(settings)};
-  settings.optim.embed_wd = {.number = embed_wd(settings.optim)};
+  settings.data.segment_limit = {.value = segment_limits(settings)};
+  settings.optim.embed_wd = {.value = embed_wd(settings.optim)};
   if (!schedule_follows_clock(settings.run))
     settings.run.schedule_iterations = schedule_iterations(settings.run);
   return settings;
@@ -35,7 +35,7 @@ FixedTexts texts_of(const Settings& given) {
   const auto settings = normalised(given);
   FixedTexts fixed;
   for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
-    if (!setting.role.is_fixed(settings)) return;
+    if (!setting.role.is_fixed) return;
     // auto follows from other settings, and a checkpoint may be older than this setting.
     if constexpr (std::is_same_v<T, CountOrAuto>)
       if (setting.value.automatic) return;

@@ -4,9 +4,7 @@
 // row's standard deviation.
 #include <cstdint>
 
-#include "config/role.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
 
 namespace tg {
 
@@ -27,7 +25,7 @@ struct GptqConfig {
   std::int64_t lqer_asym_group = 64;
   Compressor compressor = Compressor::brotli;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto&) {
     line("gptq_calibration_batches", s.gptq_calibration_batches, at_least(1), role::free,
          "calibration batches per rank, of TRAIN_BATCH_TOKENS/8 training tokens each; GPTQ's "
          "Hessians are of their activations");

@@ -49,7 +49,7 @@ std::string text_of(const Entry& entry, bool is_setting) {
   return fmt::format("  --{}{}\n", flag_name(entry.member), env) + wrapped(entry.help, 6) +
          wrapped(fmt::format("takes {}; default {}{}", entry.expected,
                              entry.value.empty() ? "empty" : entry.value,
-                             is_setting && entry.role.is_fixed != role::never
+                             is_setting && (entry.role.is_fixed || entry.role.is_fixed_by_effect)
                                  ? "; fixed when a run resumes"
                                  : ""),
                  6);
@@ -60,9 +60,6 @@ std::ptrdiff_t recipe_of_page(std::string_view page) {
   constexpr auto recipes = Choices::of(RecipeChoice());
   const auto found = std::ranges::find(recipes, page);
   return found == recipes.end() ? -1 : found - recipes.begin();
-}
-bool is_of_recipe(std::string_view page) {
-  return recipe_of_page(page) >= 0;
 }
 
 // Returns the page of a setting: the page of its group, or of the recipe that brought it.
@@ -75,7 +72,8 @@ std::string_view page_of(const Entry& entry, const char* group_page) {
 void for_each_entry(auto&& f) {
   Settings defaults;
   Settings::visit_groups(defaults, [&](const char* group_page, const char* title, auto& group) {
-    for (const Entry& entry : entries_of(group)) f(page_of(entry, group_page), title, entry);
+    for (const Entry& entry : entries_of(group, defaults))
+      f(page_of(entry, group_page), title, entry);
   });
 }
 
@@ -94,7 +92,8 @@ std::string settings_text(std::string_view page) {
   for_each_entry([&](std::string_view own_page, const std::string& title, const Entry& entry) {
     if (page.empty() ? !entry.role.is_common : page != own_page) return;
     auto heading = own_page == kCompatibility ? "Compatibility with the reference scripts" : title;
-    if (!page.empty() && is_of_recipe(own_page)) heading = fmt::format("{}: {}", own_page, heading);
+    if (!page.empty() && recipe_of_page(own_page) >= 0)
+      heading = fmt::format("{}: {}", own_page, heading);
     if (heading != heading_before) text += "\n" + heading + "\n";
     heading_before = heading;
     text += text_of(entry, true);
@@ -113,7 +112,7 @@ std::string pages_text() {
       count += own_page == page ? 1 : 0;
     });
     text += fmt::format("  {:14}  {} settings{}\n", page, count,
-                        is_of_recipe(page) ? " that came with this recipe" : "");
+                        recipe_of_page(page) >= 0 ? " that came with this recipe" : "");
   }
   return text;
 }

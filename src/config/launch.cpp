@@ -189,8 +189,7 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
   REQUIRE(info.launcher != "env" || info.world_size == 1 || !info.master_addr.empty(),
           ExitCode::usage,
           "RANK and WORLD_SIZE={} are set, but MASTER_ADDR is not; start all ranks with torchrun, "
-          "or set it "
-          "to the first rank's host",
+          "or set it to the first rank's host",
           info.world_size);
   return info;
 }

@@ -3,15 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/gates_config.h"
 #include "config/mode.h"
-#include "config/objective_config.h"
-#include "config/recurrence_config.h"
-#include "config/role.h"
-#include "config/types/auto.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
-#include "config/windows_config.h"
+#include "config/model_parts_config.h"
+#include "config/setting.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -53,7 +48,7 @@ struct ModelConfig {
   GatesConfig gates;
   WindowsConfig windows;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto& all) {
     line("vocab_size", s.vocab_size, within(2, most_ids), role::fixed.common(),
          "tokens in the vocabulary");
     line("num_layers", s.num_layers, within(1, most_parts), role::fixed.common(), "blocks");
@@ -61,7 +56,7 @@ struct ModelConfig {
          "query heads of a block");
     line("num_kv_heads", s.num_kv_heads, within(1, most_parts), role::fixed,
          "key and value heads; divides NUM_HEADS");
-    line("qk_head_dim", s.qk_head_dim, within(0, most_channels), role::of_speedrun_2026,
+    line("qk_head_dim", s.qk_head_dim, within(0, most_channels), role::of_speedrun_2026(all),
          "channels of a query or key head; 0: those of a value head, MODEL_DIM / NUM_HEADS");
     line("model_dim", s.model_dim, within(1, most_channels), role::fixed.common(),
          "channels; a multiple of NUM_HEADS");
@@ -78,8 +73,8 @@ struct ModelConfig {
          "whether the base grows for long rows: auto, from 1024 tokens on; 1, from TRAIN_SEQ_LEN "
          "on, by the longest row; 0: never");
     line("rope_longest", s.rope_longest, within(0, most_tokens),
-         role::fixed_if(mode::negated<mode::keeps_rope_base>)
-             .ineffective_if(mode::keeps_rope_base, "has no effect with ROPE_YARN=0"),
+         role::fixed_if(s.rope_yarn != RopeYarn::off)
+             .ineffective_if(s.rope_yarn == RopeYarn::off, "has no effect with ROPE_YARN=0"),
          "shorter rows have the RoPE base of rows of so many tokens; 0: each pass has the base of "
          "its own rows; auto: the context of training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a "
          "run's config.json has the number");
@@ -91,14 +86,14 @@ struct ModelConfig {
     line("bigram_vocab_size", s.bigram_vocab_size, within(0, 1 << 30), role::fixed,
          "rows of the bigram hash embedding; 0: none");
     line("bigram_dim", s.bigram_dim, within(1, most_channels),
-         role::fixed_if(mode::has_bigram)
-             .warned_if(mode::bigram_stays_zero,
+         role::fixed_if(s.bigram_vocab_size > 0)
+             .warned_if(mode::bigram_stays_zero(all),
                         "leaves bigram.embed.weight and bigram.proj.weight without effect: both "
                         "begin at zero, as in the record where MODEL_DIM or BIGRAM_DIM is under "
                         "64, and so no gradient ever reaches them; use 64 or more for both, "
                         "BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"),
          "channels of the bigram embedding");
-    line("bigram_sign_rows", s.bigram_sign_rows, within(1, 1 << 30), role::of_speedrun_2026,
+    line("bigram_sign_rows", s.bigram_sign_rows, within(1, 1 << 30), role::of_speedrun_2026(all),
          "rows of the table of signs that multiply the bigram embedding");
     line("xsa_last_n", s.xsa_last_n, within(0, most_parts), role::fixed,
          "last blocks with exclusive self-attention (XSA): output without its component along the "
@@ -107,9 +102,9 @@ struct ModelConfig {
          "divide the normalised input of block i by the square root of i + 1");
     line("ve_enabled", s.ve_enabled, anything, role::fixed,
          "value embedding: a token embedding that is added to attention's values");
-    line("ve_dim", s.ve_dim, within(1, most_channels), role::fixed_if(mode::has_value_embedding),
+    line("ve_dim", s.ve_dim, within(1, most_channels), role::fixed_if(s.ve_enabled),
          "channels of the value embedding");
-    line("ve_layers", s.ve_layers, anything, role::fixed_if(mode::has_value_embedding),
+    line("ve_layers", s.ve_layers, anything, role::fixed_if(s.ve_enabled),
          "blocks that add the value embedding");
     line("dtg_enabled", s.dtg_enabled, anything, role::fixed,
          "gate that lets a token bypass a block");
@@ -117,7 +112,7 @@ struct ModelConfig {
          "mix the first block's values into the other blocks'");
     line("mtp_num_heads", s.mtp_num_heads, within(0, most_parts), role::fixed,
          "heads of multi-token prediction, which predict further tokens");
-    line("mtp_loss_weight", s.mtp_loss_weight, at_least(0), role::fixed_if(mode::has_mtp_heads),
+    line("mtp_loss_weight", s.mtp_loss_weight, at_least(0), role::fixed_if(s.mtp_num_heads > 0),
          "weight of the mean loss of multi-token prediction");
     line("unet_skips", s.unet_skips, anything, role::fixed,
          "skip connections from the first half of the blocks to the second");
@@ -132,11 +127,11 @@ struct ModelConfig {
          "script's. auto: speedrun with VALUE_RESIDUAL=blend, "
          "last_record with MUON_COEFFICIENTS=polar_express, else record, and the program's "
          "defaults stay");
-    ObjectiveConfig::visit(s.objective, line);
-    RecurrenceConfig::visit(s.recurrence, line);
-    LanesConfig::visit(s.lanes, line);
-    GatesConfig::visit(s.gates, line);
-    WindowsConfig::visit(s.windows, line);
+    ObjectiveConfig::visit(s.objective, line, all);
+    RecurrenceConfig::visit(s.recurrence, line, all);
+    LanesConfig::visit(s.lanes, line, all);
+    GatesConfig::visit(s.gates, line, all);
+    WindowsConfig::visit(s.windows, line, all);
   }
 };
 

@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "config/mode.h"
-#include "config/role.h"
-#include "config/types/auto.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -40,15 +38,17 @@ struct OptimConfig {
   double grad_clip_norm = 0.3;
   std::string lr_trace;
 
-  static void visit(auto& s, const auto& line) {
-    line("embed_lr", s.embed_lr, at_least(0), role::fixed_if(mode::negated<mode::ties_embeddings>),
+  static void visit(auto& s, const auto& line, const auto& all) {
+    const bool tied = all.model.tie_embeddings;
+    line("embed_lr", s.embed_lr, at_least(0), role::fixed_if(!tied),
          "learning rate of the embeddings, head untied");
-    line("head_lr", s.head_lr, at_least(0), role::fixed_if(mode::steps_heads),
+    line("head_lr", s.head_lr, at_least(0),
+         role::fixed_if(!tied || (all.model.mtp_num_heads > 0 && !all.runtime.record_quirks)),
          "learning rate of an untied head and of the heads of multi-token prediction");
-    line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::fixed_if(mode::ties_embeddings),
+    line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::fixed_if(tied),
          "learning rate of the embeddings, head tied");
     line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
-         role::fixed_if(mode::draws_tied_embeddings),
+         role::fixed_if(tied || s.untie_embeddings_at > 0),
          "standard deviation of a tied token embedding's initial values");
     line("matrix_lr", s.matrix_lr, at_least(0), role::fixed.common(),
          "learning rate of the blocks' matrices (Muon)");
@@ -57,7 +57,7 @@ struct OptimConfig {
     line("muon_momentum", s.muon_momentum, fraction, role::fixed,
          "Muon's momentum after its warm-up");
     line("muon_momentum_warmup_start", s.muon_momentum_warmup_start, fraction,
-         role::fixed_if(mode::changes_momentum),
+         role::fixed_if(s.muon_momentum_warmup_steps > 0 || s.muon_momentum_cooldown_steps > 0),
          "Muon's momentum at step 0, and at the end of its cool-down");
     line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::fixed,
          "steps in which Muon's momentum rises to MUON_MOMENTUM; 0: none");
@@ -76,10 +76,9 @@ struct OptimConfig {
     line("normuon", s.normuon, anything, role::fixed.of_recipe(RecipeChoice::speedrun_43),
          "Muon divides its updates by the root of their second moments, kept by row or by column");
     line("muon_beta2", s.muon_beta2, fraction,
-         role::fixed_if(mode::keeps_second_moments)
+         role::fixed_if(s.normuon)
              .of_recipe(RecipeChoice::speedrun_43)
-             .ineffective_if(mode::negated<mode::keeps_second_moments>,
-                             "has no effect without NORMUON=1"),
+             .ineffective_if(!s.normuon, "has no effect without NORMUON=1"),
          "decay of NORMUON's second moments");
     line("muon_wd", s.muon_wd, at_least(0), role::fixed,
          "weight decay of the blocks' matrices (Muon)");
@@ -98,7 +97,7 @@ struct OptimConfig {
     line(
         "untie_embeddings_at", s.untie_embeddings_at, at_least(0),
         role::fixed.of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::negated<mode::has_own_layers>,
+            .ineffective_if(!mode::has_own_layers(all),
                             "has no effect without RECIPE=speedrun_43, speedrun_89 or speedrun_91"),
         "last step, from 0 on, that updates embedding and head as one table, at HEAD_LR; 0: two "
         "tables from the start");
@@ -132,33 +131,34 @@ struct AveragingConfig {
   std::vector<std::string> control_tensor_name_patterns = default_control_patterns();
   std::vector<std::string> int8_keep_float_fp32_name_patterns = default_control_patterns();
 
-  static void visit(auto& s, const auto& line) {
-    line("ema_enabled", s.ema_enabled, anything,
-         role::fixed_if(mode::negated<mode::averages_by_lawa>),
+  static void visit(auto& s, const auto& line, const auto& all) {
+    // LAWA takes precedence over EMA, which it falls back to until it has two copies; both take
+    // precedence over SWA.
+    const bool updates_ema = s.ema_enabled || s.lawa_enabled;
+    const bool may_apply_swa = !updates_ema && !all.runtime.record_quirks;
+    line("ema_enabled", s.ema_enabled, anything, role::fixed_if(!s.lawa_enabled),
          "exponential moving average of the weights (EMA)");
-    line("ema_decay", s.ema_decay, fraction, role::fixed_if(mode::updates_ema),
+    line("ema_decay", s.ema_decay, fraction, role::fixed_if(updates_ema),
          "decay of EMA: weight of the old average at each step");
-    line("swa_enabled", s.swa_enabled, anything, role::fixed_if(mode::may_apply_swa),
+    line("swa_enabled", s.swa_enabled, anything, role::fixed_if(may_apply_swa),
          "stochastic weight averaging (SWA): mean of late weights, where EMA and LAWA are off");
-    line("swa_every", s.swa_every, at_least(1), role::fixed_if(mode::applies_swa),
+    line("swa_every", s.swa_every, at_least(1), role::fixed_if(may_apply_swa && s.swa_enabled),
          "steps between SWA's samples");
     line("lawa_enabled", s.lawa_enabled, anything, role::fixed,
          "latest weight averaging (LAWA): mean of the latest copies; takes precedence over EMA");
-    line("lawa_k", s.lawa_k, at_least(1), role::fixed_if(mode::averages_by_lawa),
-         "copies that LAWA keeps");
-    line("lawa_freq", s.lawa_freq, at_least(1), role::fixed_if(mode::averages_by_lawa),
+    line("lawa_k", s.lawa_k, at_least(1), role::fixed_if(s.lawa_enabled), "copies that LAWA keeps");
+    line("lawa_freq", s.lawa_freq, at_least(1), role::fixed_if(s.lawa_enabled),
          "steps between LAWA's copies");
     line("qat_enabled", s.qat_enabled, anything, role::fixed,
          "quantisation-aware training (QAT): round weights to six bits in training's forward "
          "passes");
-    line("late_qat_threshold", s.late_qat_threshold, at_least(0),
-         role::fixed_if(mode::starts_without_qat),
+    line("late_qat_threshold", s.late_qat_threshold, at_least(0), role::fixed_if(!s.qat_enabled),
          "learning-rate scale below which QAT starts by itself; 0: never");
     line("control_tensor_name_patterns", s.control_tensor_name_patterns, anything, role::fixed,
          "substrings of parameter names: AdamW updates those parameters at SCALAR_LR, the artifact "
          "keeps them in floating point");
     line("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
-         role::free.ineffective_if(mode::writes_no_int8_artifact,
+         role::free.ineffective_if(all.runtime.artifact != Artifact::int8_zlib,
                                    "has no effect without ARTIFACT=int8_zlib"),
          "substrings of the names that ARTIFACT=int8_zlib keeps in fp32");
   }

@@ -29,8 +29,20 @@ std::string json_text(const nlohmann::json& value) {
 }
 
 template <class T>
-nlohmann::json json_of(const Schedule<T>& value) {
-  return value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));
+nlohmann::json json_of(const T& value) {
+  if constexpr (requires { value.automatic; }) {
+    return value.automatic ? nlohmann::json("auto") : json_of(value.value);
+  } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
+    return value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));
+  } else if constexpr (std::is_same_v<T, Fp8Parts>) {
+    return value.any() == value.all() ? nlohmann::json(value.any())
+                                      : nlohmann::json(value_text(value));
+  } else if constexpr (std::is_enum_v<T> || std::is_same_v<T, Every> ||
+                       std::is_same_v<T, RampSchedule>) {
+    return value_text(value);
+  } else {
+    return value;
+  }
 }
 
 }  // namespace
@@ -39,30 +51,8 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
   nlohmann::json json = {{"settings", nlohmann::json::object()},
                          {"origins", nlohmann::json::object()}};
   for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
-    const T& value = setting.value;
     const std::string key = env_name(setting.name);
-    if constexpr (std::is_enum_v<T>) {
-      json["settings"][key] = choice_name(value);
-    } else if constexpr (std::is_same_v<T, Every>) {
-      json["settings"][key] = value_text(value);
-    } else if constexpr (std::is_same_v<T, Fp8Parts>) {
-      json["settings"][key] = value.any() == value.all() ? nlohmann::json(value.any())
-                                                         : nlohmann::json(value_text(value));
-    } else if constexpr (std::is_same_v<T, CountOrAuto>) {
-      json["settings"][key] =
-          value.automatic ? nlohmann::json("auto") : nlohmann::json(value.count);
-    } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
-      json["settings"][key] =
-          value.automatic ? nlohmann::json("auto") : nlohmann::json(value.number);
-    } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
-      json["settings"][key] = json_of(value);
-    } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
-      json["settings"][key] = value.automatic ? nlohmann::json("auto") : json_of(value.schedule);
-    } else if constexpr (std::is_same_v<T, RampSchedule>) {
-      json["settings"][key] = value_text(value);
-    } else {
-      json["settings"][key] = value;
-    }
+    json["settings"][key] = json_of(setting.value);
     const auto found = origins.find(setting.name);
     json["origins"][key] = found == origins.end() ? origin::program : found->second;
   });

@@ -4,10 +4,9 @@
 #include <string>
 
 #include "config/mode.h"
-#include "config/role.h"
-#include "config/types/auto.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
 #include "config/types/schedule.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -36,7 +35,11 @@ struct RunConfig {
   double max_wallclock_seconds = 600;
   double gptq_reserve_seconds = 0;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto& all) {
+    const bool follows_lr_trace = !all.optim.lr_trace.empty();
+    const bool by_fraction = !s.warmdown_frac.automatic;  // of the schedule, in the warm-down
+    const auto of_fraction =
+        role::free.ineffective_if(!by_fraction, "has no effect without WARMDOWN_FRAC");
     line("val_batch_size", s.val_batch_size, within(1, most_tokens), role::free,
          "validation tokens per round, all ranks together");
     line("val_tokens", s.val_tokens, within(0, most_tokens), role::free.common(),
@@ -48,34 +51,25 @@ struct RunConfig {
     line("iterations", s.iterations, at_least(0), role::free.common(),
          "optimizer steps, unless the clock ends the run");
     line("schedule_iterations", s.schedule_iterations, at_least(0),
-         role::fixed_if(mode::has_schedule_length)
-             .ineffective_if(mode::follows_lr_trace,
+         role::fixed_if(s.schedule_iterations > 0 && !follows_lr_trace)
+             .ineffective_if(follows_lr_trace,
                              "has no effect with LR_TRACE, which has the schedule"),
          "steps of the schedule of learning rate and batches, also where the run ends earlier or "
          "later, or by the clock; 0: ITERATIONS, and with a cap the clock");
-    line(
-        "warmdown_iters", s.warmdown_iters, at_least(0),
-        role::free.ineffective_if(mode::warms_down_by_fraction, "has no effect with WARMDOWN_FRAC"),
-        "last steps of the schedule, in which the learning rate falls to 0");
+    line("warmdown_iters", s.warmdown_iters, at_least(0),
+         role::free.ineffective_if(by_fraction, "has no effect with WARMDOWN_FRAC"),
+         "last steps of the schedule, in which the learning rate falls to 0");
     line("warmdown_frac", s.warmdown_frac, at_least(0), role::free,
          "last fraction of the schedule, or of its time where it follows the clock, in which the "
          "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS decides");
     line("warmdown_whole_steps", s.warmdown_whole_steps, anything,
-         role::free.of_recipe(RecipeChoice::speedrun_89)
-             .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
-                             "has no effect without WARMDOWN_FRAC"),
+         of_fraction.of_recipe(RecipeChoice::speedrun_89),
          "the warm-down of WARMDOWN_FRAC begins with a whole step, rounded down, and LR_FLOOR is "
          "reached at the schedule's end");
-    line("min_lr", s.min_lr, within(0, 1),
-         role::free.of_recipe(RecipeChoice::last_record)
-             .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
-                             "has no effect without WARMDOWN_FRAC"),
+    line("min_lr", s.min_lr, within(0, 1), of_fraction.of_recipe(RecipeChoice::last_record),
          "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
     line(
-        "lr_floor", s.lr_floor, within(0, 1),
-        role::free.of_recipe(RecipeChoice::speedrun_43)
-            .ineffective_if(mode::negated<mode::warms_down_by_fraction>,
-                            "has no effect without WARMDOWN_FRAC"),
+        "lr_floor", s.lr_floor, within(0, 1), of_fraction.of_recipe(RecipeChoice::speedrun_43),
         "factor to which the warm-down of WARMDOWN_FRAC takes the learning rates linearly, instead "
         "of MIN_LR");
     line("lr_scale", s.lr_scale, at_least(0), role::free,
@@ -98,7 +92,7 @@ struct RunConfig {
          "tokens of a sequence in the final evaluations; 0: as in training");
     line("eval_stride", s.eval_stride, at_least(0),
          role::free.ineffective_if(
-             mode::windows_do_not_overlap,
+             mode::windows_do_not_overlap(all),
              "is not below the evaluation's row: no sliding-window evaluation"),
          "stride of the sliding-window evaluation; 0: no such evaluation");
     line("validation_mask", s.validation_mask, anything,
@@ -108,14 +102,15 @@ struct RunConfig {
     line("validation_mask_vocabulary", s.validation_mask_vocabulary, anything,
          role::free.path()
              .of_recipe(RecipeChoice::speedrun_89)
-             .ineffective_if(mode::masks_no_validation, "has no effect without VALIDATION_MASK"),
+             .ineffective_if(!s.validation_mask, "has no effect without VALIDATION_MASK"),
          "JSON object of the tokenizer's pieces, bytes in hexadecimal, and their ids, which are "
          "their ranks; empty: TOKENIZER_PATH, a byte-level BPE with GPT-2's words");
     line("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0), role::free.common(),
          "training time allowed; 0: no cap");
     line("gptq_reserve_seconds", s.gptq_reserve_seconds, at_least(0),
          role::free.of_recipe(RecipeChoice::last_record)
-             .ineffective_if(mode::has_no_cap, "has no effect without MAX_WALLCLOCK_SECONDS"),
+             .ineffective_if(s.max_wallclock_seconds == 0,
+                             "has no effect without MAX_WALLCLOCK_SECONDS"),
          "seconds of MAX_WALLCLOCK_SECONDS that training leaves for quantisation");
   }
 };

@@ -3,12 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "config/mode.h"
-#include "config/role.h"
-#include "config/types/auto.h"
-#include "config/types/choices.h"
-#include "config/types/fp8_parts.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -25,7 +21,7 @@ struct IoConfig {
   TimingBreakdown training_timing_breakdown = TimingBreakdown::off;
   std::int64_t training_timing_every = 200;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto&) {
     line("train_prefetch", s.train_prefetch, anything, role::free,
          "read training batches ahead in a thread");
     line("train_prefetch_queue", s.train_prefetch_queue, within(1, 4096), role::free,
@@ -47,7 +43,7 @@ struct IoConfig {
     line("training_timing_breakdown", s.training_timing_breakdown, anything, role::free.common(),
          "time the phases of a step: 1 synchronises around each, events does not");
     line("training_timing_every", s.training_timing_every, at_least(1),
-         role::free.ineffective_if(mode::times_no_phases,
+         role::free.ineffective_if(s.training_timing_breakdown == TimingBreakdown::off,
                                    "has no effect without TRAINING_TIMING_BREAKDOWN"),
          "steps between lines of TRAINING_TIMING_BREAKDOWN");
   }
@@ -81,7 +77,8 @@ struct RuntimeConfig {
   bool record_quirks = false;
   bool tensorboard = false;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto& all) {
+    const bool traces = s.profile == ProfileMode::on, saves = s.checkpoint_every.count != 0;
     line("device", s.device, anything, role::free.of_run().common(),
          "where to train; auto: the GPU where there is one");
     line("compute_dtype", s.compute_dtype, anything, role::fixed.common(),
@@ -103,7 +100,7 @@ struct RuntimeConfig {
     line("activation_recompute", s.activation_recompute, anything, role::free,
          "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
     line("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
-         role::free.ineffective_if(mode::limits_no_gpu,
+         role::free.ineffective_if(s.memory_limit_gb > 0 && s.device == DeviceChoice::cpu,
                                    "has no effect with DEVICE=cpu: it limits a GPU's memory"),
          "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
     line("init_from", s.init_from, anything, role::free.of_run().path().common(),
@@ -116,12 +113,10 @@ struct RuntimeConfig {
     line("profile", s.profile, anything, role::free.of_rank(),
          "write a trace, or mark phases for Nsight (nvtx)");
     line("profile_start", s.profile_start, at_least(0),
-         role::free.of_rank().ineffective_if(mode::writes_no_trace,
-                                             "has no effect without PROFILE=1"),
+         role::free.of_rank().ineffective_if(!traces, "has no effect without PROFILE=1"),
          "first profiled step");
     line("profile_steps", s.profile_steps, at_least(1),
-         role::free.of_rank().ineffective_if(mode::writes_no_trace,
-                                             "has no effect without PROFILE=1"),
+         role::free.of_rank().ineffective_if(!traces, "has no effect without PROFILE=1"),
          "profiled steps");
     line("deterministic", s.deterministic, anything, role::free,
          "bitwise equal results in every run, at some cost");
@@ -133,12 +128,12 @@ struct RuntimeConfig {
          "seconds without progress before a rank counts as lost");
     line("checkpoint_every", s.checkpoint_every, at_least(0),
          role::free.common().ineffective_if(
-             mode::saves_without_name,
+             saves && all.data.run_id.empty() && s.output_dir.empty(),
              "without RUN_ID or OUTPUT_DIR: each start draws a RUN_ID of its "
              "own and so finds no checkpoint to resume from; set one of them"),
          "steps, or minutes of training time (5m), between checkpoints; 0: none");
     line("keep", s.keep, at_least(1),
-         role::free.ineffective_if(mode::saves_nothing, "has no effect without CHECKPOINT_EVERY"),
+         role::free.ineffective_if(!saves, "has no effect without CHECKPOINT_EVERY"),
          "newest checkpoints that are kept");
     line(
         "resume", s.resume, anything, role::free.path().common(),

@@ -1,8 +1,10 @@
 #pragma once
 // Every setting of the program. A setting is declared twice, side by side: as a member with its
 // default, and as a line in `visit` with name, range, role and help. Parsing, help, checks,
-// config.json and resuming read these lines (for_each_setting). The text forms of
-// `matrix_lr` are MATRIX_LR (environment, --config files) and --matrix-lr (flags).
+// config.json and resuming read these lines (for_each_setting). A role depends on values of the
+// group, `s`, and of all settings, `all`, of a deduced type, since groups are declared before
+// Settings. The text forms of `matrix_lr` are MATRIX_LR (environment, --config files) and
+// --matrix-lr (flags).
 #include <map>
 #include <string>
 #include <type_traits>
@@ -32,7 +34,7 @@ struct Settings {
 
   static void visit(auto& s, const auto& line) {
     visit_groups(s, [&](const char*, const char*, auto& group) {
-      std::remove_cvref_t<decltype(group)>::visit(group, line);
+      std::remove_cvref_t<decltype(group)>::visit(group, line, s);
     });
   }
   // f(page, title, group), in the order of the help text; `page` is the word after --help.

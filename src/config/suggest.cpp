@@ -91,9 +91,8 @@ int edit_distance(std::string_view a, std::string_view b) {
 const std::string& nearest_name(std::string_view wrong, const std::vector<std::string>& names) {
   assert(!names.empty());
   wrong = wrong.substr(0, kLongestName);
-  return *std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(wrong, a) < edit_distance(wrong, b);
-  });
+  return *std::ranges::min_element(
+      names, {}, [&](const std::string& name) { return edit_distance(wrong, name); });
 }
 
 std::vector<std::string> meant_settings(std::string_view wrong,

@@ -1,9 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "config/role.h"
-#include "config/types/choices.h"
-#include "config/types/limits.h"
+#include "config/setting.h"
 
 namespace tg {
 
@@ -18,7 +16,7 @@ struct TttConfig {
   std::int64_t ttt_batch_seqs = 32;
   double ttt_grad_clip = 1;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto&) {
     line("ttt_enabled", s.ttt_enabled, anything, role::free,
          "score validation chunk by chunk, and train on each scored chunk");
     line("ttt_lr", s.ttt_lr, at_least(0), role::free, "learning rate of the first chunk");
@@ -70,7 +68,7 @@ struct PhasedTttConfig {
   double global_ttt_grad_clip = 1;
   bool global_ttt_respect_doc_boundaries = true;
 
-  static void visit(auto& s, const auto& line) {
+  static void visit(auto& s, const auto& line, const auto&) {
     line("phased_ttt_enabled", s.phased_ttt_enabled, anything, role::free,
          "phased test-time training after the other final scores: each scored chunk trains "
          "adapters of its document");

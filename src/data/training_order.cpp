@@ -42,11 +42,11 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
   assert(!mode::batches_are_rows(settings) || !bos_id.automatic);
   switch (settings.data.loader_order) {
     case LoaderOrder::documents:
-      return std::make_unique<DocumentsOrder>(tokens, rows, bos_id.count, rank, world_size);
+      return std::make_unique<DocumentsOrder>(tokens, rows, bos_id.value, rank, world_size);
     case LoaderOrder::aligned:
       return std::make_unique<AlignedOrder>(
           tokens, rows,
-          AlignedOrder::Pieces{.bos_id = bos_id.count,
+          AlignedOrder::Pieces{.bos_id = bos_id.value,
                                .limit = shortest_limit(segment_limits(settings)),
                                .most = most_pieces(settings)},
           rank, world_size);
@@ -97,7 +97,7 @@ std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const 
 std::optional<SegmentRule> training_segments(const Settings& settings) {
   if (!mode::segments_attention(settings)) return {};
   assert(!settings.data.bos_id.automatic);
-  return SegmentRule{.bos_id = settings.data.bos_id.count, .limit = segment_limit(settings)};
+  return SegmentRule{.bos_id = settings.data.bos_id.value, .limit = segment_limit(settings)};
 }
 
 void warn_without_documents(const Settings& settings, const TokenSource& source,

@@ -33,7 +33,7 @@ Tokenizer make_tokenizer(const DataConfig& data, int vocab_size) {
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   Vocabulary vocabulary{.pieces = vocab_size,
                         .bos_id = vocab_size > gpt2_bos ? gpt2_bos : usual_bos};
-  if (!data.bos_id.automatic) vocabulary.bos_id = static_cast<int>(data.bos_id.count);
+  if (!data.bos_id.automatic) vocabulary.bos_id = static_cast<int>(data.bos_id.value);
   if (data.tokenizer_path.empty()) return vocabulary;
   const auto tokenizer = make_tokenizer(data, vocab_size);
   vocabulary.pieces = tokenizer.pieces();
@@ -51,7 +51,7 @@ void resolve_bos_id(Settings& settings) {
   if (!bos_id.automatic || mode::reads_no_bos_id(settings)) return;
   const auto vocab_size = static_cast<int>(settings.model.vocab_size);
   const auto vocabulary = read_vocabulary(settings.data, vocab_size);
-  bos_id = {.count = vocabulary.bos_id};
+  bos_id = {.value = vocabulary.bos_id};
   if (!vocabulary.has_bos) warn_of_guess(vocabulary.bos_id, vocab_size, settings.data);
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "config/attention_context.h"
+#include "config/derived.h"
 #include "config/settings.h"
 #include "model/padding.h"
 

@@ -13,9 +13,9 @@ namespace {
 double left_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   const double steps = static_cast<double>(schedule_iterations(run));
   const bool whole = run.warmdown_whole_steps;
-  const double begins = 1 - run.warmdown_frac.number,
+  const double begins = 1 - run.warmdown_frac.value,
                from = whole ? std::floor(steps * begins) / steps : begins,
-               warmdown = whole ? 1 - from : run.warmdown_frac.number;
+               warmdown = whole ? 1 - from : run.warmdown_frac.value;
   const double done = schedule_share(run, step, elapsed_ms);
   if (warmdown <= 0 || done < from) return 1.0;
   if (run.lr_floor == 0) return std::max((1 - done) / warmdown, run.min_lr);

@@ -23,7 +23,7 @@ void set_defaults(Settings& s) {
   model.recurrence = {.num_loops = 2, .loop_start = 3, .loop_end = 5, .enable_looping_at = 0.35};
   model.lanes.parallel_start_layer = 8;
 
-  s.run.warmdown_frac = {.number = 0.75};
+  s.run.warmdown_frac = {.value = 0.75};
   s.run.gptq_reserve_seconds = 4;
   s.run.eval_stride = 0;
 
@@ -36,7 +36,7 @@ void set_defaults(Settings& s) {
   optim.muon_row_normalize = true;
   optim.muon_wd = 0.095;
   optim.adam_wd = 0.02;
-  optim.embed_wd = {.number = 0.085};
+  optim.embed_wd = {.value = 0.085};
 
   s.averaging.ema_decay = 0.9965;
   s.averaging.swa_enabled = false;

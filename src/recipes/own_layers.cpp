@@ -22,9 +22,10 @@ constexpr const char* kFollowed[] = {
 
 std::map<std::string, std::string> texts_of(const ModelConfig& config) {
   std::map<std::string, std::string> texts;
-  ModelConfig::visit(config, [&](const char* name, const auto& value, auto&&...) {
+  const auto add = [&](const char* name, const auto& value, auto&&...) {
     texts[env_name(name)] = value_text(value);
-  });
+  };
+  ModelConfig::visit(config, add, Settings());
   return texts;
 }
 
@@ -65,7 +66,7 @@ void set_speedrun_defaults(Settings& s) {
 void set_common_defaults(Settings& s, double second, double third, double extension) {
   set_speedrun_defaults(s);
   s.data.loader_order = LoaderOrder::aligned;
-  s.data.bos_id = {.count = 50256};
+  s.data.bos_id = {.value = 50256};
 
   auto& model = s.model;
   model.rope_base = 1024;

@@ -13,7 +13,7 @@ using namespace record_43;
 
 void set_defaults(Settings& s) {
   set_common_defaults(s, /*second=*/735, /*third=*/1470, /*extension=*/2205);
-  s.data.segment_limit = {.schedule = 2048};
+  s.data.segment_limit = {.value = 2048};
 
   auto& model = s.model;
   model.recipe = RecipeChoice::speedrun_43;
@@ -25,7 +25,7 @@ void set_defaults(Settings& s) {
   auto& run = s.run;
   run.iterations = 2245;
   run.schedule_iterations = 2205;
-  run.warmdown_frac = {.number = 0.5};
+  run.warmdown_frac = {.value = 0.5};
   run.lr_floor = 0.1;
   run.train_batch_tokens = 262144;
 

@@ -16,7 +16,7 @@ void set_defaults(Settings& s) {
   // Starts of the second and third stage and of the extension.
   constexpr double kSecond = 423, kThird = 847, kExtension = 1270;
   set_common_defaults(s, kSecond, kThird, kExtension);
-  s.data.segment_limit = {.schedule = CountSchedule({{896, 0}, {2048, kSecond}})};
+  s.data.segment_limit = {.value = CountSchedule({{896, 0}, {2048, kSecond}})};
 
   auto& model = s.model;
   model.recipe = RecipeChoice::speedrun_89;
@@ -36,7 +36,7 @@ void set_defaults(Settings& s) {
   auto& run = s.run;
   run.iterations = 1285;
   run.schedule_iterations = 1270;
-  run.warmdown_frac = {.number = 0.6};
+  run.warmdown_frac = {.value = 0.6};
   run.warmdown_whole_steps = true;
   run.lr_floor = 0.15;
   run.lr_scale = NumberSchedule({{1, 0}, {1.52, kSecond}, {1.73, kThird}});

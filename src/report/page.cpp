@@ -2,8 +2,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "bands.h"
+#include "base/strings.h"
 #include "chart.h"
 #include "compare.h"
 #include "elements.h"
@@ -23,47 +25,24 @@ namespace {
 
 using nlohmann::json;
 
-// Replaces each character of `special` by replace(character).
-std::string escaped(std::string_view text, std::string_view special, auto&& replace) {
-  std::string result;
-  for (const char c : text) {
-    if (special.find(c) == special.npos) {
-      result += c;
-    } else {
-      result += replace(c);
-    }
-  }
-  return result;
-}
-
-std::string dump(const json& value) {
-  return value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+// Replaces each character by its text. The texts hold no character that is replaced after it.
+std::string escaped(std::string text, const auto& texts_by_character) {
+  for (const auto& [character, with] : texts_by_character) text = replaced(text, character, with);
+  return text;
 }
 
 // Returns JSON that is safe in a <script>: without "<", which could end the element; ASCII, so
 // without U+2028 and U+2029.
 std::string script_json(const json& value) {
-  return escaped(dump(value), "<>&", [](char c) {
-    if (c == '<') return "\\u003c";
-    return c == '>' ? "\\u003e" : "\\u0026";
-  });
+  constexpr std::pair<const char*, const char*> texts[] = {
+      {"<", "\\u003c"}, {">", "\\u003e"}, {"&", "\\u0026"}};
+  return escaped(value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace), texts);
 }
 
-std::string html_text(std::string_view text) {
-  return escaped(text, "<>&\"'", [](char c) {
-    switch (c) {
-      case '<':
-        return "&lt;";
-      case '>':
-        return "&gt;";
-      case '&':
-        return "&amp;";
-      case '"':
-        return "&quot;";
-      default:
-        return "&#39;";
-    }
-  });
+std::string html_text(const std::string& text) {
+  constexpr std::pair<const char*, const char*> texts[] = {
+      {"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}};
+  return escaped(text, texts);
 }
 
 std::string title_of(const json& runs) {

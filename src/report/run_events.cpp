@@ -28,13 +28,7 @@ std::string duration(double s) {
   return hours < 48 ? fmt::format("{} h", hours) : fmt::format("{} days", hours / 24);
 }
 
-// Returns the seconds without a line after which a run counts as silent.
-double patience_s(double longest_s) {
-  return std::max(60.0, 3 * longest_s);
-}
-
-using nlohmann::json;
-
+constexpr std::ptrdiff_t kEnds = 100;  // most events of a kind that are kept from either end
 constexpr auto kMarks = std::to_array<std::string_view>(
     {CheckpointSaved::kEvent.name, Resumed::kEvent.name, BatchesChanged::kEvent.name,
      LateQatStarted::kEvent.name, StageStarted::kEvent.name, SwaStarted::kEvent.name,
@@ -75,24 +69,9 @@ json RunStatus::as_json(double quiet_s) const {
     const auto text = fmt::format("stopped at step {}, exit {}", exit_.value("step", step_), code);
     return {{"kind", "stopped"}, {"text", text}};
   }
-  if (quiet_s <= patience_s(longest_s_)) return {{"kind", work()}, {"text", work()}};
+  if (quiet_s <= std::max(60.0, 3 * longest_s_)) return {{"kind", work()}, {"text", work()}};
   return {{"kind", "silent"},
           {"text", fmt::format("{}, no line for {}", work(), duration(quiet_s))}};
-}
-
-void RunEvents::FirstAndLast::add(json event) {
-  constexpr std::size_t kMaxEvents = 100;
-  if (first_.size() < kMaxEvents) {
-    first_.push_back(std::move(event));
-  } else {
-    if (last_.size() == kMaxEvents) last_.pop_front();
-    last_.push_back(std::move(event));
-  }
-}
-
-void RunEvents::FirstAndLast::append_to(json& list) const {
-  for (const auto& event : first_) list.push_back(event);
-  for (const auto& event : last_) list.push_back(event);
 }
 
 void RunEvents::add(const json& event, const std::string& place) {
@@ -108,7 +87,9 @@ void RunEvents::add(const json& event, const std::string& place) {
   if (name == Validated::kEvent.name) tables_.add_val(event);
   if (is_in(kMarks, name) || is_in(kLists, name)) {
     ++counts_[name];
-    lists_[name].add(event);
+    auto& list = lists_[name];
+    list.push_back(event);
+    if (std::ssize(list) > 2 * kEnds) list.erase(list.begin() + kEnds);
   }
   if (is_in(kLast, name)) last_[name] = event;
 }
@@ -116,7 +97,8 @@ void RunEvents::add(const json& event, const std::string& place) {
 void RunEvents::write_to(json& run) const {
   const auto append = [&](std::string_view name, json& list) {
     const auto found = lists_.find(std::string(name));
-    if (found != lists_.end()) found->second.append_to(list);
+    if (found == lists_.end()) return;
+    for (const auto& event : found->second) list.push_back(event);
   };
   run["marks"] = json::array();
   for (const auto name : kMarks) append(name, run["marks"]);

@@ -1,7 +1,6 @@
 #pragma once
 // Accumulates the events of a metrics.jsonl in the form that the page plots.
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -47,20 +46,9 @@ class RunEvents {
   void write_to(nlohmann::json& run) const;
 
  private:
-  // Keeps the first and the last hundred events of a kind.
-  class FirstAndLast {
-   public:
-    void add(nlohmann::json event);
-    void append_to(nlohmann::json& list) const;
-
-   private:
-    std::vector<nlohmann::json> first_;
-    std::deque<nlohmann::json> last_;
-  };
-
   RunStatus status_;
   StepTables tables_;
-  std::map<std::string, FirstAndLast> lists_;
+  std::map<std::string, std::vector<nlohmann::json>> lists_;  // the first and last of each kind
   std::map<std::string, nlohmann::json> last_;
   std::map<std::string, std::int64_t> counts_;
 };

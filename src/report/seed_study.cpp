@@ -1,5 +1,3 @@
-#include "report/seed_study.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

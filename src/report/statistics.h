@@ -1,7 +1,10 @@
 #pragma once
 // Statistics of a few runs that differ in their seed.
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace tg {
 
@@ -24,5 +27,17 @@ double p_below(const Sample& sample, double bound);
 // Welch's t-test (1947) of two samples: the two-sided probability of so large a difference of the
 // means if all runs of both had one mean. NaN for fewer than two values in either.
 double p_different(const Sample& a, const Sample& b);
+
+// The last scores of groups of runs, with mean, deviation and p-values.
+struct SeedStudy {
+  std::vector<std::string> runs;     // metrics.jsonl of each run
+  std::vector<std::string> against;  // of the runs that they are compared with; may be empty
+  std::optional<double> below;       // a bound that means are tested against
+};
+
+// Returns a table with a line for each number that all runs have: the last validation, the scores
+// of the final weights and the training time. Throws Error: missing_input, io; bad_data if the runs
+// have no such number in common, or for what MetricsReader rejects.
+std::string seed_study_text(const SeedStudy& study);
 
 }  // namespace tg

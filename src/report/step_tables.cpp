@@ -18,11 +18,6 @@ double number(const json& event, const char* name) {
   return found == event.end() || found->is_null() ? std::nan("") : found->get<double>();
 }
 
-double number_or_0(const json& event, const char* name) {
-  const double value = number(event, name);
-  return std::isnan(value) ? 0 : value;
-}
-
 // Returns {training time in ms, tokens} at the end of a step, interpolated linearly between the
 // kept `rows` of the table "train"; {0, 0} before the first.
 std::pair<double, double> position_at(double step, const std::vector<Row>& rows) {
@@ -73,7 +68,10 @@ void StepTables::add_train(const json& event, const std::string& place) {
                   number(event, "grad_norm"), rate, rate * flops,
                   timed ? number(*timing_, "data_wait_ms") : std::nan(""), smooth_loss_.add(loss)});
   if (!timed) return;
-  const auto phase = [&](const char* name) { return number_or_0(*timing_, name); };
+  const auto phase = [&](const char* name) {
+    const double value = number(*timing_, name);
+    return std::isnan(value) ? 0 : value;
+  };
   const double micro_steps = phase("micro_steps");
   const double waited = phase("data_wait_ms"), forward = micro_steps * phase("forward_ms"),
                backward = micro_steps * phase("backward_ms"), clip = phase("grad_clip_ms"),

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/is_in.h"
+
 namespace tg {
 namespace {
 
@@ -23,31 +25,24 @@ nlohmann::json table_json(std::size_t columns, auto&& name_of, const std::vector
 // Removing the other rows early is exact: a part's later extremes are among its present extremes
 // and later rows.
 void ThinnedTable::keep_extremes(Part& part) const {
-  std::vector<bool> is_kept(part.size());
+  std::vector<std::size_t> kept;  // numbers of rows
   for (std::size_t column = 0; column < columns_.size(); ++column) {
     if (!columns_[column].extremes) continue;
-    const auto none = part.size();
-    std::size_t least = none, greatest = none, missing = none;
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const double value = part[i].values[column];
+    const NumberedRow *least = nullptr, *greatest = nullptr, *missing = nullptr;
+    for (const auto& row : part) {
+      const double value = row.values[column];
       if (std::isnan(value)) {
-        if (missing == none) missing = i;
+        if (missing == nullptr) missing = &row;
       } else {
-        if (least == none || value < part[least].values[column]) least = i;
-        if (greatest == none || value > part[greatest].values[column]) greatest = i;
+        if (least == nullptr || value < least->values[column]) least = &row;
+        if (greatest == nullptr || value > greatest->values[column]) greatest = &row;
       }
     }
-    for (const auto i : {least, greatest, missing}) {
-      if (i != none) is_kept[i] = true;
+    for (const auto* row : {least, greatest, missing}) {
+      if (row != nullptr) kept.push_back(row->number);
     }
   }
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    if (!is_kept[i]) continue;
-    if (i != kept) part[kept] = std::move(part[i]);
-    ++kept;
-  }
-  part.resize(kept);
+  std::erase_if(part, [&](const NumberedRow& row) { return !is_in(kept, row.number); });
 }
 
 void ThinnedTable::add_row(Row row) {

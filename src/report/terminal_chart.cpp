@@ -1,5 +1,3 @@
-#include "report/terminal_chart.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "report/terminal_view.h"
 
 namespace tg {
 namespace {

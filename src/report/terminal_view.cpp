@@ -11,7 +11,6 @@
 #include "base/elapsed.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
-#include "report/terminal_chart.h"
 #include "run_log/events.h"
 
 namespace tg {
@@ -176,13 +175,6 @@ std::string warnings(const json& run) {
   return fmt::format("{} warning{}, the last: {}", count, count == 1 ? "" : "s", text);
 }
 
-// Returns why the run stopped; empty if it did not.
-std::string exit_text(const json& run) {
-  const auto exit = run.find("exit");
-  if (exit == run.end()) return "";
-  return text_of(*exit, "text");
-}
-
 }  // namespace
 
 std::string terminal_view(const json& run, std::size_t columns, std::size_t rows) {
@@ -201,7 +193,8 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
     lines.push_back(fitted(phases(run), columns));
   }
   lines.push_back(fitted(warnings(run), columns));
-  for (auto& line : wrapped(exit_text(run), columns, kExitLines)) lines.push_back(std::move(line));
+  const auto why_it_stopped = text_of(run.value("exit", json::object()), "text");
+  for (auto& line : wrapped(why_it_stopped, columns, kExitLines)) lines.push_back(std::move(line));
   std::erase(lines, "");
   lines.resize(std::min(lines.size(), std::max<std::size_t>(rows, 2) - 1));
   std::string text;

@@ -24,7 +24,7 @@ struct TraceWritten {
   }
 };
 
-struct StoppedEarly {  // by MAX_WALLCLOCK_SECONDS
+struct StoppedEarly {
   static constexpr EventName kEvent{"stopping_early", "MAX_WALLCLOCK_SECONDS ended the run"};
 
   std::int64_t step = 0;
@@ -47,7 +47,6 @@ struct LoopEnded {
   }
 };
 
-// Memory of the GPU, or, on a CPU, of the process.
 struct MemoryMeasured {
   static constexpr EventName kEvent{"memory", "end"};
 
@@ -87,7 +86,6 @@ struct ModelWritten {
   }
 };
 
-// ARTIFACT=gptq: the Hessians of the matrices' inputs.
 struct HessiansCollected {
   static constexpr EventName kEvent{"hessians", "end, with ARTIFACT=gptq"};
 
@@ -121,7 +119,6 @@ struct WeightsQuantized {
   }
 };
 
-// The quantised artifact.
 struct ArtifactWritten {
   static constexpr EventName kEvent{"artifact", "end, with ARTIFACT"};
 

@@ -27,27 +27,26 @@ namespace {
 namespace fs = std::filesystem;
 using protozero::pbf_writer;
 
-// Field numbers of tensorboard/compat/proto: event, summary, tensor, tensor_shape.
+// Field numbers of tensorboard/compat/proto, by message.
+using Tag = protozero::pbf_tag_type;
 namespace event {
-constexpr protozero::pbf_tag_type kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5,
-                                  kSessionLog = 7;
+constexpr Tag kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
 namespace summary {
-constexpr protozero::pbf_tag_type kValue = 1;
+constexpr Tag kValue = 1;
 }
 namespace value {
-constexpr protozero::pbf_tag_type kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
+constexpr Tag kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;
 }
 namespace metadata {
-constexpr protozero::pbf_tag_type kPluginData = 1, kPluginName = 1;
+constexpr Tag kPluginData = 1, kPluginName = 1;
 }
 namespace tensor {
-constexpr protozero::pbf_tag_type kDtype = 1, kShape = 2, kStrings = 8;
-constexpr protozero::pbf_tag_type kDim = 2, kSize = 1;
+constexpr Tag kDtype = 1, kShape = 2, kStrings = 8, kDim = 2, kSize = 1;
 constexpr std::int32_t kString = 7;
 }  // namespace tensor
 namespace session_log {
-constexpr protozero::pbf_tag_type kStatus = 1;
+constexpr Tag kStatus = 1;
 constexpr std::int32_t kStart = 1;
 }  // namespace session_log
 
@@ -99,22 +98,20 @@ std::string next_name(const std::string& folder) {
 }
 
 bool has_scalar(std::string_view bytes, std::string_view tag, std::int64_t step) {
+  using protozero::pbf_wire_type, protozero::tag_and_type;
   std::int64_t step_of_event = 0;
   bool has_tag = false;
   protozero::pbf_reader reader(bytes.data(), bytes.size());
   while (reader.next()) {
-    if (reader.tag_and_type() ==
-        protozero::tag_and_type(event::kStep, protozero::pbf_wire_type::varint)) {
+    const auto field = reader.tag_and_type();
+    if (field == tag_and_type(event::kStep, pbf_wire_type::varint)) {
       step_of_event = reader.get_int64();
-    } else if (reader.tag_and_type() ==
-               protozero::tag_and_type(event::kSummary,
-                                       protozero::pbf_wire_type::length_delimited)) {
+    } else if (field == tag_and_type(event::kSummary, pbf_wire_type::length_delimited)) {
       auto values = reader.get_message();
-      while (values.next(summary::kValue, protozero::pbf_wire_type::length_delimited)) {
+      while (values.next(summary::kValue, pbf_wire_type::length_delimited)) {
         auto one = values.get_message();
-        if (one.next(value::kTag, protozero::pbf_wire_type::length_delimited)) {
+        if (one.next(value::kTag, pbf_wire_type::length_delimited))
           has_tag |= one.get_string() == tag;
-        }
       }
     } else {
       reader.skip();

@@ -21,11 +21,6 @@ namespace tg {
 
 namespace {
 
-void remove_stale(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // left by a run that failed before its first step
-}
-
 // Truncates the metrics after `step`, whose later steps will be trained again.
 void cut_metrics(const std::string& path, std::int64_t step) {
   const bool cut = truncate_after(path, [&](const nlohmann::json& event) {
@@ -33,14 +28,6 @@ void cut_metrics(const std::string& path, std::int64_t step) {
            event.value("step", std::int64_t{-1}) == step;
   });
   if (!cut) log_warn("{}: has no step {}; this run's events follow what is there", path, step);
-}
-
-std::string header_text(const Settings& settings, const Report::Process& process) {
-  return settings_text(settings) + process.versions + "device " + process.device;
-}
-
-bool is_per_rank(const RunEvent& event) {
-  return std::holds_alternative<TokensStalled>(event);
 }
 
 // Returns the milliseconds since the system started this process, including the loading of
@@ -76,10 +63,10 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
     cut_tensorboard(events, *continues_at);
     continue_log_file(log);
   } else {
-    remove_stale(metrics);
-    std::error_code ignored;
+    std::error_code ignored;  // files of a run that failed before its first step
+    std::filesystem::remove(metrics, ignored);
     std::filesystem::remove_all(events, ignored);
-    open_log_file(log, header_text(settings, process));
+    open_log_file(log, settings_text(settings) + process.versions + "device " + process.device);
   }
   if (settings.runtime.tensorboard) {
     tensorboard_ = std::make_unique<TensorboardSink>(events, settings, continues_at);
@@ -101,8 +88,8 @@ Report::~Report() {
 }
 
 void Report::emit(const RunEvent& event) {
-  if (rank_ != 0 && !is_per_rank(event)) return;
-  std::visit(log_, event);
+  if (rank_ != 0 && !std::holds_alternative<TokensStalled>(event)) return;
+  log_(event);
   if (metrics_) std::visit(*metrics_, event);
 }
 

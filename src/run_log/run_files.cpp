@@ -137,12 +137,11 @@ int RunFiles::next_number() const {
   REQUIRE(!error, ExitCode::io, "{}: cannot be listed ({}), to number a former run's files", dir_,
           error.message());
   for (const auto& file : files) {
-    for_each_name([&](std::string_view name) {
+    const auto raise = [&](std::string_view name) {
       highest = std::max(highest, number_in(file, name).value_or(0));
-    });
-    for (const auto folder : folders) {
-      highest = std::max(highest, number_in(file, folder).value_or(0));
-    }
+    };
+    for_each_name(raise);
+    std::ranges::for_each(folders, raise);
   }
   return highest + 1;
 }

@@ -28,7 +28,6 @@ struct Validated {
   }
 };
 
-// Progress of a validation on this rank.
 struct ValidationProgressed {
   static constexpr EventName kEvent{"val_progress", "every VAL_PROGRESS_LOG_EVERY batches"};
 
@@ -57,7 +56,6 @@ struct ValidationSummary {
   }
 };
 
-// A score of the final weights.
 struct FinalScored {
   static constexpr EventName kEvent{"final", "a score of the final weights"};
 

@@ -8,7 +8,6 @@
 
 namespace tg {
 
-// How several ranks joined: launcher, rendezvous and collectives.
 struct RanksJoined {
   static constexpr EventName kEvent{"ranks", "start, several ranks"};
 
@@ -34,7 +33,6 @@ struct TokenizerFacts {
   std::string byte_sidecar{};  // files with byte counts; empty: the tokenizer counts
 };
 
-// Tokens that ITERATIONS steps read, and tokens of a pass.
 struct DataPlanned {
   static constexpr EventName kEvent{"data", "start"};
 
@@ -112,7 +110,6 @@ struct RunStarted {
   }
 };
 
-// A size that is padded for speed on a GPU.
 struct SizePadded {
   static constexpr EventName kEvent{"padding", "start, each size that is padded on a GPU"};
 
@@ -131,9 +128,7 @@ struct MicroBatchCut {
   static constexpr EventName kEvent{"micro_batch", "start, GRAD_ACCUM_STEPS=auto"};
 
   std::int64_t sequences = 0, parts = 1;
-  // Peak bytes of the GPU during a part's forward and backward pass, and usable bytes; 0 on a CPU,
-  // where nothing is measured.
-  std::int64_t peak = 0, usable = 0;
+  std::int64_t peak = 0, usable = 0;  // bytes; 0 on a CPU, where nothing is measured
 
   void visit(auto&& v) const {
     const auto measured = [&](std::int64_t size) {
@@ -175,7 +170,6 @@ struct StageFacts {
   }
 };
 
-// Emitted before the warm-up steps of a later stage.
 struct StageWarmUpBegan {
   static constexpr EventName kEvent{"stage_warmup", "before the warm-up steps of a later stage"};
 

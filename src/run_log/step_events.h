@@ -27,15 +27,11 @@ struct StepEnded {
   double elapsed_ms = 0;    // training time
   std::int64_t tokens = 0;  // tokens that all ranks have trained on
   std::int64_t seq_len = 0;
-  double flops_per_token = 0;          // training FLOP per token at seq_len
-  std::optional<double> loss_scale{};  // in fp16 only
-  std::optional<double> objective{};   // mean loss with MTP_WEIGHTS or PREFIX_WEIGHT
-  // Offset in the token stream: tokens that all ranks together have used or skipped; absent in the
-  // strided order.
-  std::optional<std::int64_t> token_offset;
-  // Pass over the training tokens at the end of the step, from 1; absent while the number of tokens
-  // is unknown.
-  std::optional<std::int64_t> pass;
+  double flops_per_token = 0;                // training FLOP per token at seq_len
+  std::optional<double> loss_scale{};        // in fp16 only
+  std::optional<double> objective{};         // mean loss with MTP_WEIGHTS or PREFIX_WEIGHT
+  std::optional<std::int64_t> token_offset;  // tokens of the stream, used or skipped by all ranks
+  std::optional<std::int64_t> pass;          // at the end of the step
 
   void visit(auto&& v) const {
     v("step", step, required(Unit::steps), "");
@@ -101,10 +97,8 @@ struct StepSkipped {
 
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0;
-  std::int64_t total = 0;  // steps skipped so far for the same reason
-  // Set if the gradient overflowed in fp16: the scale, which is halved then. Empty: the cause is
-  // unknown.
-  std::optional<double> loss_scale{};
+  std::int64_t total = 0;              // steps skipped so far for the same reason
+  std::optional<double> loss_scale{};  // if the gradient overflowed in fp16
 
   void visit(auto&& v) const {
     const auto total_where = [&](bool so) { return so ? std::optional(total) : std::nullopt; };
@@ -117,7 +111,6 @@ struct StepSkipped {
   }
 };
 
-// A checkpoint was saved.
 struct CheckpointSaved {
   static constexpr EventName kEvent{"checkpoint",
                                     "a checkpoint is on the disk; training is some steps further"};
@@ -137,7 +130,6 @@ struct CheckpointSaved {
   }
 };
 
-// TRAIN_BATCH_TOKENS or TRAIN_SEQ_LEN changes from the next step on.
 struct BatchesChanged {
   static constexpr EventName kEvent{"batches", "before the first step of another shape"};
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/is_in.h"
+#include "base/strings.h"
 #include "config/resolved.h"
 #include "files/folder.h"
 #include "run_log/events.h"
@@ -44,12 +45,7 @@ EventFile::Scalars scalars_of(const json& event) {
 
 // Indents text by four, a Markdown code block, so that TensorBoard shows it verbatim.
 std::string as_code(const std::string& text) {
-  std::string code = "    ";
-  for (const char c : text) {
-    code += c;
-    if (c == '\n') code += "    ";
-  }
-  return code;
+  return "    " + replaced(text, "\n", "\n    ");
 }
 
 const std::string& made_folder(const std::string& folder) {

@@ -19,7 +19,6 @@ struct SettingWarning {
   }
 };
 
-// Training waited for tokens in these steps.
 struct TokensStalled {
   static constexpr EventName kEvent{"warning", "training waited for tokens"};
 

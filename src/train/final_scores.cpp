@@ -6,7 +6,6 @@
 
 #include "base/elapsed.h"
 #include "base/stop_signal.h"
-#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/fixed_settings.h"
 #include "eval/scores/document_windows.h"
@@ -136,7 +135,7 @@ void FinalScores::score_documents() {
   const auto name = prefix_of(settings_.runtime.artifact) + "documents";
   emit_score({.line_name = name, .name = name, .digits = 8}, [&](const at::Tensor& nll) {
     return tg::score_documents(weights_.model, tokens(), phased_ttt_config(settings_),
-                               settings_.data.bos_id.count, machine_.device, communicator_, nll);
+                               settings_.data.bos_id.value, machine_.device, communicator_, nll);
   });
 }
 
@@ -147,7 +146,7 @@ void FinalScores::score_and_train_in_phases(std::shared_ptr<const TttStateFiles>
       artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased";
   PhasedTttOptions options{.config = phased_ttt_config(settings_),
                            .seed = settings_.data.seed,
-                           .bos_id = settings_.data.bos_id.count,
+                           .bos_id = settings_.data.bos_id.value,
                            .seq_len = eval_length(settings_),
                            .record_quirks = settings_.runtime.record_quirks,
                            .scale_loss = machine_.compute == at::kHalf};

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/mode.h"
 #include "config/types/text.h"
@@ -43,7 +42,7 @@ Fp8Parts requested_fp8(const Settings& settings) {
 // The result of resolve_bos_id(); only the smear gate reads it.
 std::int64_t resolved_bos_id(const Settings& settings) {
   assert(settings.model.gates.smear != SmearKind::gated || !settings.data.bos_id.automatic);
-  return settings.data.bos_id.count;
+  return settings.data.bos_id.value;
 }
 
 TrainedModel load_parameters(const ModelSpec& spec, const Settings& settings,
@@ -62,7 +61,7 @@ TrainedModel load_parameters(const ModelSpec& spec, const Settings& settings,
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
                                                at::Device device, const Communicator& communicator,
                                                SpanLog& spans) {
-  warn_without_documents(settings, tokens, settings.data.bos_id.count);
+  warn_without_documents(settings, tokens, settings.data.bos_id.value);
   auto order =
       make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
   const auto io = effective_io(settings);

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "config/attention_context.h"
 #include "config/derived.h"
 #include "model/flops.h"
 #include "optim/schedule.h"

@@ -74,7 +74,7 @@ class Bench {
   }
 
  private:
-  std::int64_t bos_id() const { return settings_.data.bos_id.count; }
+  std::int64_t bos_id() const { return settings_.data.bos_id.value; }
 
   std::int64_t peak_mib() const {
     return machine_.device.is_cuda() ? gpu_memory_peak().allocated >> 20 : 0;

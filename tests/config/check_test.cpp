@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "config/attention_context.h"
 #include "config/derived.h"
 #include "tests/config/helpers.h"
 

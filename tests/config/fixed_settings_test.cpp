@@ -74,16 +74,17 @@ TEST(FixedSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto expect_fixed = [&](const auto& setting) {
     EXPECT_EQ(fixed.contains(env_name(setting.name)), !free.contains(setting.name)) << setting.name;
   };
-  for_each_setting(settings.model, expect_fixed);
-  for_each_setting(settings.optim, expect_fixed);
+  for_each_setting(settings.model, expect_fixed, settings);
+  for_each_setting(settings.optim, expect_fixed, settings);
 }
 
 TEST(FixedSettings, TheWindowsOfTheRecipeThatHasThemAreFrozen) {
   const auto settings = settings_of({"RECIPE=speedrun_43"});
   const auto fixed = fixed_settings(settings, 1);
-  for_each_setting(settings.model.windows, [&](const auto& setting) {
+  const auto expect_fixed = [&](const auto& setting) {
     EXPECT_TRUE(fixed.contains(env_name(setting.name))) << setting.name;
-  });
+  };
+  for_each_setting(settings.model.windows, expect_fixed, settings);
 }
 
 TEST(FixedSettings, OfRecord89AreFrozenWhereTheyHaveAnEffect) {
@@ -278,7 +279,7 @@ TEST(FixedSettings, SwitchesOfOlderProgramsAreTheSettingsThatTheySelect) {
 }
 
 TEST(GradAccumSteps, IsANumberOrAuto) {
-  EXPECT_EQ(settings_of({"GRAD_ACCUM_STEPS=3"}).run.grad_accum_steps.count, 3);
+  EXPECT_EQ(settings_of({"GRAD_ACCUM_STEPS=3"}).run.grad_accum_steps.value, 3);
   const auto automatic = settings_of({"GRAD_ACCUM_STEPS= auto "});
   EXPECT_TRUE(automatic.run.grad_accum_steps.automatic);
   EXPECT_EQ(setting_text(automatic, "grad_accum_steps"), "auto");

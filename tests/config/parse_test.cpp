@@ -86,7 +86,7 @@ TEST(Parse, ACommandsOwnOptionsAreFlagsAlone) {
 TEST(Parse, AutoIsAllowedWhateverTheRangeOfTheNumber) {
   ToolOptions options;
   parse_tool(options, {"--bits", "8"});
-  EXPECT_EQ(options.bits.count, 8);
+  EXPECT_EQ(options.bits.value, 8);
   parse_tool(options, {"--bits", "auto"});
   EXPECT_TRUE(options.bits.automatic);
   EXPECT_NE(failure_of([&] {

@@ -1,5 +1,3 @@
-#include "config/role.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +7,9 @@
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <utility>
 
+#include "config/setting.h"
 #include "config/settings.h"
 #include "config/types/text.h"
 
@@ -24,8 +24,8 @@ struct Ignore {
   void operator()(const Setting<T>&) const {}
 };
 template <class... Arguments>
-constexpr bool compiles =
-    std::is_invocable_v<SettingLines<Ignore>, const char*, double&, Limit, Arguments...>;
+constexpr bool compiles = std::is_invocable_v<decltype(setting_line(std::declval<Ignore&>())),
+                                              const char*, double&, Limit, Arguments...>;
 static_assert(compiles<Role, const char*>);
 static_assert(!compiles<const char*>);
 static_assert(!std::is_default_constructible_v<Role>);
@@ -97,10 +97,10 @@ Names names_where(const std::function<bool(const Role&)>& holds) {
 }
 
 bool is_free(const Role& role) {
-  return role.is_fixed == role::never;
+  return !role.is_fixed && !role.is_fixed_by_effect;
 }
 bool is_fixed_sometimes(const Role& role) {
-  return role.is_fixed != role::always && !is_free(role);
+  return role.is_fixed_by_effect;
 }
 
 TEST(Roles, AreThoseThatUsersRelyOn) {
@@ -111,7 +111,7 @@ TEST(Roles, AreThoseThatUsersRelyOn) {
       {"of a rank", names_where([](const Role& r) { return r.scope == Scope::rank; })},
       {"path", names_where([](const Role& r) { return r.is_path; })},
       {"compatibility", names_where([](const Role& r) { return r.is_compatibility; })},
-      {"warned about", names_where([](const Role& r) { return r.ineffective.when != nullptr; })},
+      {"warned about", names_where([](const Role& r) { return r.ineffective.text != nullptr; })},
   };
   for (const auto& [role, names] : expected_roles)
     EXPECT_EQ(declared.at(role), words_of(names)) << role;

@@ -262,7 +262,7 @@ TEST(Splits, DocumentsBeginWithBosIdWhichAutoTakesFromTheTokenizerOrTheVocabular
   EXPECT_EQ(bos_of(data, 50257), 50256);
   data.tokenizer_path = dir / "vocab.bpe";
   EXPECT_EQ(bos_of(data, 512), 257);
-  data.bos_id = {.count = 7};
+  data.bos_id = {.value = 7};
   EXPECT_EQ(bos_of(data, 512), 7);
 }
 

@@ -16,7 +16,7 @@ TEST(TrainingOrder, AlignedHasTheRoundsAndTheLimitOfTheSettings) {
   const Shards shards(documents({300, 405, 221, 277, 401}));
   Settings settings;
   settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.bos_id = {.count = kBos};
+  settings.data.bos_id = {.value = kBos};
   settings.run.train_batch_tokens = 8 * 10;
   settings.run.train_seq_len = 7;
   for (const bool quirks : {false, true}) {
@@ -37,7 +37,7 @@ TEST(TrainingOrder, AlignedHasOnlyAsManyDocumentsInARowAsTheScriptIfThatIsWanted
   const Shards shards({tokens});
   Settings settings;
   settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.bos_id = {.count = kBos};
+  settings.data.bos_id = {.value = kBos};
   settings.run.train_batch_tokens = 8 * 127;
   EXPECT_EQ(make_training_order(settings, *shards.set, 0, 1)->advance()->spans.size(), 128);
   settings.runtime.record_quirks = true;

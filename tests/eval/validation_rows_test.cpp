@@ -45,7 +45,7 @@ TEST_F(ValidationRowsTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
   const auto expected = make(bytes).score(model, 16);
   for (const int ranks : {1, 2, 4}) {
     for (const std::int64_t steps : {1, 2, 16}) {
-      settings.run.grad_accum_steps = {.count = steps};
+      settings.run.grad_accum_steps = {.value = steps};
       test::as_ranks(ranks, [&](Communicator& communicator) {
         Gpt own(test::plan_of(config), table, {});
         Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
@@ -63,7 +63,7 @@ TEST_F(ValidationRowsTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
 TEST_F(ValidationRowsTest, AlignedScoresRowsInOrderWithoutALimitOnAnyRanks) {
   write_shards({101, 60, 30});
   settings.data.loader_order = LoaderOrder::aligned;
-  settings.data.segment_limit = {.schedule = 3};  // for training
+  settings.data.segment_limit = {.value = 3};  // for training
   settings.run.eval_seq_len = 32;
   settings.run.val_batch_size = 8 * 2 * 32;
   settings.run.val_tokens = 128;

@@ -127,7 +127,7 @@ TEST(Optimizer, EmbeddingsDecayByAdamWdOrTheirOwn) {
   for (const bool own : {false, true}) {
     auto optim = distinct_rates();
     optim.adam_wd = 0.5;
-    if (own) optim.embed_wd = {.number = 0.25};
+    if (own) optim.embed_wd = {.value = 0.25};
     Fixture f(config_with_every_part(), optim, {});
     const auto before = f.weights();
     f.set_gradients(/*size=*/0);

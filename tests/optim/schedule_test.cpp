@@ -89,7 +89,7 @@ TEST(LearningRate, TimeBeforeTheFirstStepCountsAsOneStep) {
 // As the reference implementation logs them: lr_scale of lastrec_train.
 TEST(LearningRate, FallsOverAShareOfTheStepsToItsLeastFactor) {
   auto run = uncapped(16, 3500);
-  run.warmdown_frac = {.number = 0.85};
+  run.warmdown_frac = {.value = 0.85};
   run.min_lr = 0.1;
   const std::vector<double> reference = {1.0,
                                          1.0,
@@ -112,14 +112,14 @@ TEST(LearningRate, FallsOverAShareOfTheStepsToItsLeastFactor) {
   EXPECT_EQ(lr_scale(run, 99, 0), 0.1);
   run.min_lr = 0;
   EXPECT_EQ(lr_scale(run, 16, 0), 0);
-  run.warmdown_frac.number = 0;
+  run.warmdown_frac.value = 0;
   EXPECT_EQ(lr_scale(run, 15, 0), 1);
 }
 
 TEST(LearningRate, FallsOverAShareOfTheTimeThatIsLeftToTraining) {
   auto run = capped();
   run.gptq_reserve_seconds = 10;
-  run.warmdown_frac = {.number = 0.5};
+  run.warmdown_frac = {.value = 0.5};
   run.min_lr = 0.25;
   EXPECT_EQ(lr_scale(run, 19'999, 24'999), 1);  // steps play no part
   EXPECT_DOUBLE_EQ(lr_scale(run, 0, 25'000), 1);
@@ -165,7 +165,7 @@ TEST(MuonMomentum, CoolsDownToItsStartInTheLastSteps) {
 TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
   RunConfig run = uncapped(2245, 0);
   run.schedule_iterations = 2205;
-  run.warmdown_frac = {.number = 0.5};
+  run.warmdown_frac = {.value = 0.5};
   run.lr_floor = 0.1;
   OptimConfig optim;
   optim.muon_momentum = 0.95;
@@ -206,7 +206,7 @@ TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
 TEST(Schedule, RatesOfTheRecordOf2026Aug01AreTheScripts) {
   RunConfig run = uncapped(1285, 0);
   run.schedule_iterations = 1270;
-  run.warmdown_frac = {.number = 0.6};
+  run.warmdown_frac = {.value = 0.6};
   run.warmdown_whole_steps = true;
   run.lr_floor = 0.15;
   run.lr_scale = NumberSchedule({{1, 0}, {1.52, 423}, {1.73, 847}});
@@ -233,7 +233,7 @@ TEST(Schedule, RatesOfTheRecordOf2026Aug01AreTheScripts) {
 TEST(LearningRate, AWarmDownOfWholeStepsBeginsWithTheLastStepBeforeItsShare) {
   RunConfig run = uncapped(15, 0);
   run.schedule_iterations = 12;
-  run.warmdown_frac = {.number = 0.6};
+  run.warmdown_frac = {.value = 0.6};
   run.warmdown_whole_steps = true;
   run.lr_floor = 0.15;
   run.lr_scale = NumberSchedule({{1, 0}, {1.52, 4}, {1.73, 8}});

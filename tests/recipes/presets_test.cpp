@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "config/attention_context.h"
 #include "config/check.h"
+#include "config/derived.h"
 #include "config/mode.h"
 #include "config/resolved.h"
 #include "recipes/recipe.h"

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "report/terminal_chart.h"
 #include "report/terminal_view.h"
 
 namespace tg {

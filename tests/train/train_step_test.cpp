@@ -112,7 +112,7 @@ TEST(TrainStep, PartsOfAMicroBatchGiveTheSameStepsOnAnyNumberOfRanksAndReadTheSa
 TEST(TrainStep, PartsOfAMicroBatchHaveTheSegmentsOfTheirOwnRows) {
   auto settings = test::tiny_settings(test::tiny_record());
   settings.run.train_batch_tokens = 8 * 6 * 8;
-  settings.data.bos_id = {.count = 0};  // the likeliest of the synthetic tokens
+  settings.data.bos_id = {.value = 0};  // the likeliest of the synthetic tokens
   Communicator alone;
   test::TrainingRank across(settings, alone);
   settings.data.document_attention = DocumentAttentionChoice::on;
@@ -157,7 +157,7 @@ TEST(TrainStep, JoinedMicroBatchesGiveTheStepsOfSeparateOnes) {
 // What is run to measure memory leaves no trace but zeros.
 TEST(TrainStep, RehearsalsChangeNeitherWeightsNorLaterSteps) {
   auto settings = test::tiny_settings(test::tiny_switches());
-  settings.run.grad_accum_steps = {.count = 2};
+  settings.run.grad_accum_steps = {.value = 2};
   for (const bool quirks : {false, true}) {
     settings.runtime.record_quirks = quirks;
     settings.runtime.compute_dtype = quirks ? ComputeDtype::automatic : ComputeDtype::fp16;
@@ -185,7 +185,7 @@ TEST(TrainStep, RehearsalsChangeNeitherWeightsNorLaterSteps) {
 // So do passes of stages before their captures, once the feeder is where it was.
 TEST(TrainStep, RehearsedStagesChangeNoLaterStep) {
   auto settings = test::tiny_settings(test::tiny_last_record());
-  settings.run.grad_accum_steps = {.count = 1};
+  settings.run.grad_accum_steps = {.value = 1};
   settings.run.train_batch_tokens = 2 * 8;
   Communicator alone;
   test::TrainingRank rehearsed(settings, alone), rank(settings, alone);

@@ -100,15 +100,6 @@ std::string value_text(const std::string& value) {
 std::string value_text(const Every& value) {
   return fmt::format("{}{}", value.count, value.minutes ? "m" : "");
 }
-std::string value_text(const CountOrAuto& value) {
-  return value.automatic ? "auto" : value_text(value.count);
-}
-std::string value_text(const NumberOrAuto& value) {
-  return value.automatic ? "auto" : value_text(value.number);
-}
-std::string value_text(const CountScheduleOrAuto& value) {
-  return value.automatic ? "auto" : value_text(value.schedule);
-}
 std::string value_text(const Fp8Parts& value) {
   if (!value.any() || value.all()) return value_text(value.any());
   std::vector<std::string> chosen;
@@ -117,13 +108,6 @@ std::string value_text(const Fp8Parts& value) {
   }
   return value_text(chosen);
 }
-std::string value_text(const std::vector<std::int64_t>& values) {
-  return fmt::format("{}", fmt::join(values, ","));
-}
-std::string value_text(const std::vector<std::string>& values) {
-  return fmt::format("{}", fmt::join(values, ","));
-}
-
 bool read_value(std::string_view text, std::int64_t& value) {
   return read_number(text, value);
 }
@@ -153,27 +137,6 @@ bool read_value(std::string_view text, Every& value) {
   if (read.minutes) text.remove_suffix(1);
   if (!read_number(text, read.count)) return false;
   value = read;
-  return true;
-}
-
-bool read_value(std::string_view text, CountOrAuto& value) {
-  CountOrAuto read{.automatic = trimmed(text) == "auto"};
-  if (!read.automatic && !read_number(text, read.count)) return false;
-  value = read;
-  return true;
-}
-
-bool read_value(std::string_view text, NumberOrAuto& value) {
-  NumberOrAuto read{.automatic = trimmed(text) == "auto"};
-  if (!read.automatic && !read_value(text, read.number)) return false;
-  value = read;
-  return true;
-}
-
-bool read_value(std::string_view text, CountScheduleOrAuto& value) {
-  CountScheduleOrAuto read{.automatic = trimmed(text) == "auto"};
-  if (!read.automatic && !read_value(text, read.schedule)) return false;
-  value = std::move(read);
   return true;
 }
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "config/types/auto.h"
 #include "config/types/choices.h"
-#include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
 #include "config/types/schedule.h"
+#include "config/types/values.h"
 
 namespace tg {
 
@@ -28,14 +28,17 @@ std::string value_text(double value);
 std::string value_text(bool value);
 std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
-std::string value_text(const CountOrAuto& value);
-std::string value_text(const NumberOrAuto& value);
-std::string value_text(const CountScheduleOrAuto& value);
 std::string value_text(const Fp8Parts& value);
-std::string value_text(const std::vector<std::int64_t>& values);
-std::string value_text(const std::vector<std::string>& values);
+template <class T>
+std::string value_text(const std::vector<T>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
+}
 template <class T>
 std::string value_text(const Schedule<T>& value);
+template <class T>
+std::string value_text(const OrAuto<T>& value) {
+  return value.automatic ? "auto" : value_text(value.value);
+}
 template <ChoiceEnum E>
 std::string value_text(E value) {
   return std::string(choice_name(value));
@@ -47,14 +50,18 @@ bool read_value(std::string_view text, double& value);
 bool read_value(std::string_view text, bool& value);
 bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
-bool read_value(std::string_view text, CountOrAuto& value);
-bool read_value(std::string_view text, NumberOrAuto& value);
-bool read_value(std::string_view text, CountScheduleOrAuto& value);
 bool read_value(std::string_view text, Fp8Parts& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <class T>
 bool read_value(std::string_view text, Schedule<T>& value);
+template <class T>
+bool read_value(std::string_view text, OrAuto<T>& value) {
+  OrAuto<T> read{.automatic = trimmed(text) == "auto"};
+  if (!read.automatic && !read_value(text, read.value)) return false;
+  value = std::move(read);
+  return true;
+}
 template <ChoiceEnum E>
 bool read_value(std::string_view text, E& value) {
   constexpr auto names = Choices::of(E{});
@@ -85,6 +92,8 @@ std::vector<std::string_view> words_of_type() {
 // Describes the values that a setting of type T takes: "an integer of at least 1", "auto|cuda|cpu".
 template <class T>
 std::string expected_text(const Limit& limit) {
+  constexpr const char* begins =
+      "the others each with the share of the run (below 1) or the step from which it counts ";
   if constexpr (std::is_same_v<T, std::int64_t>) {
     return "an integer" + limit_text(limit);
   } else if constexpr (std::is_same_v<T, double>) {
@@ -93,25 +102,17 @@ std::string expected_text(const Limit& limit) {
     return fmt::format("{}", fmt::join(words_of_type<T>(), "|"));
   } else if constexpr (std::is_same_v<T, Every>) {
     return "a number of steps, or of minutes with m (100, 5m)";
-  } else if constexpr (std::is_same_v<T, CountOrAuto>) {
-    return "auto or an integer" + limit_text(limit);
-  } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
-    return "auto or a number" + limit_text(limit);
+  } else if constexpr (requires { T::automatic; }) {
+    return "auto or " + expected_text<decltype(T::value)>(limit);
   } else if constexpr (std::is_same_v<T, CountSchedule>) {
-    return "an integer" + limit_text(limit) +
-           ", or several, the others each with the share of the run (below 1) or the step from "
-           "which it counts (1024,2048@0.5)";
-  } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
-    return "auto or " + expected_text<CountSchedule>(limit);
+    return fmt::format("an integer{}, or several, {}(1024,2048@0.5)", limit_text(limit), begins);
   } else if constexpr (std::is_same_v<T, NumberSchedule>) {
-    return "a number" + limit_text(limit) +
-           ", or several, the others each with the share of the run (below 1) or the step from "
-           "which it counts (1,1.5@0.5)";
+    return fmt::format("a number{}, or several, {}(1,1.5@0.5)", limit_text(limit), begins);
   } else if constexpr (std::is_same_v<T, RampSchedule>) {
-    return "numbers" + limit_text(limit) +
-           " with / between them, a:b for one that changes from a to b; or several such lists, the "
-           "others each with the share of the run (below 1) or the step from which it counts "
-           "(1/0.5:0,1@0.5)";
+    return fmt::format(
+        "numbers{} with / between them, a:b for one that changes from a to b; or several such "
+        "lists, {}(1/0.5:0,1@0.5)",
+        limit_text(limit), begins);
   } else if constexpr (std::is_same_v<T, Fp8Parts>) {
     return "0, 1, or some of mlp, qkv, out and head with commas between them";
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
@@ -123,32 +124,22 @@ std::string expected_text(const Limit& limit) {
   }
 }
 
-// Returns whether a number is within its limits; true for other types.
+// Returns whether a value's numbers are within the limits; true for types without numbers.
 template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
+  const auto each_is_allowed = [&](const auto& one) { return is_allowed(one, limit); };
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
     return limit.allows(static_cast<double>(value));
   } else if constexpr (std::is_same_v<T, Every>) {
-    return limit.allows(static_cast<double>(value.count));
-  } else if constexpr (std::is_same_v<T, CountOrAuto>) {
-    return value.automatic || limit.allows(static_cast<double>(value.count));
-  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
-    return std::ranges::all_of(
-        value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
-  } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
-    return value.automatic || limit.allows(value.number);
-  } else if constexpr (std::is_same_v<T, CountScheduleOrAuto>) {
-    return value.automatic || is_allowed(value.schedule, limit);
-  } else if constexpr (std::is_same_v<T, CountSchedule> || std::is_same_v<T, NumberSchedule>) {
-    return std::ranges::all_of(value.stages(), [&](const auto& stage) {
-      return limit.allows(static_cast<double>(stage.value));
-    });
-  } else if constexpr (std::is_same_v<T, RampSchedule>) {
-    return std::ranges::all_of(value.stages(), [&](const auto& stage) {
-      return std::ranges::all_of(stage.value, [&](const Ramp& ramp) {
-        return limit.allows(ramp.from) && limit.allows(ramp.to);
-      });
-    });
+    return is_allowed(value.count, limit);
+  } else if constexpr (std::is_same_v<T, Ramp>) {
+    return limit.allows(value.from) && limit.allows(value.to);
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>> || std::is_same_v<T, Ramps>) {
+    return std::ranges::all_of(value, each_is_allowed);
+  } else if constexpr (requires { value.automatic; }) {
+    return value.automatic || is_allowed(value.value, limit);
+  } else if constexpr (requires { value.stages(); }) {
+    return std::ranges::all_of(value.stages(), each_is_allowed, &T::Stage::value);
   } else {
     return true;
   }

@@ -49,7 +49,8 @@ Metadata PhasedTtt::origin() const {
                   {"weights", digest_of(table_.named_values())}};
   origin.insert(options_.settings.begin(), options_.settings.end());
   auto config = options_.config;
-  for (const auto& entry : entries_of(config)) origin[env_name(entry.member)] = entry.value;
+  for (const auto& entry : entries_of(config, Settings()))
+    origin[env_name(entry.member)] = entry.value;
   return origin;
 }
 
