@@ -2,12 +2,10 @@
 // training and a validation split.
 #include <cxxopts.hpp>
 #include <iostream>
-#include <map>
 #include <string>
 
 #include "base/cores.h"
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "config/flags.h"
@@ -19,7 +17,8 @@ namespace {
 
 using tg::ExitCode;
 
-cxxopts::Options declare_options() {
+// The program's flags; parsing stores their values in `to`.
+cxxopts::Options declare_options(tg::ShardingOptions& to) {
   cxxopts::Options options(
       "make_shards",
       "Tokenizes text into shards: BOS before each document (see --document-start), no EOS.\n"
@@ -33,72 +32,80 @@ cxxopts::Options declare_options() {
   options.positional_help("FILE...").custom_help(
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");
-  options.add_options()("tokenizer",
-                        "SentencePiece model, tokenizer.json of a byte-level BPE, GPT-2's "
-                        "vocab.bpe or a .tiktoken table",
-                        cxxopts::value<std::string>(), "FILE")(
-      "out", "folder for the shards, created if missing", cxxopts::value<std::string>(), "DIR")(
-      "shard-tokens", "tokens of a shard, at most 2147483647",
-      cxxopts::value<std::int64_t>()->default_value("100000000"),
-      "N")("val-fraction",
-           "fraction of the documents for validation, spread evenly; 0: no validation split",
-           cxxopts::value<double>()->default_value("0.05"),
-           "F")("val-documents", "the first N documents are for validation, instead of a fraction",
-                cxxopts::value<std::int64_t>()->default_value("0"),
-                "N")("document-separator",
-                     "a document is a file, ends at an empty line, or is a line: "
-                     "file|blank-line|line",
-                     cxxopts::value<std::string>()->default_value("file"), "KIND")(
-      "text-key", "key of the text in the objects of JSON, column of Parquet",
-      cxxopts::value<std::string>()->default_value("text"), "KEY")(
-      "shuffle",
+  const auto text = [](const char* value) {
+    return cxxopts::value<std::string>()->default_value(value);
+  };
+  using cxxopts::value;
+  auto add = options.add_options();
+  add("tokenizer",
+      "SentencePiece model, tokenizer.json of a byte-level BPE, GPT-2's vocab.bpe or a .tiktoken "
+      "table",
+      value(to.tokenizer_path), "FILE");
+  add("out", "folder for the shards, created if missing", value(to.out_dir), "DIR");
+  add("shard-tokens", "tokens of a shard, at most 2147483647",
+      value(to.shard_tokens)->default_value("100000000"), "N");
+  add("val-fraction",
+      "fraction of the documents for validation, spread evenly; 0: no validation split",
+      value(to.val_fraction)->default_value("0.05"), "F");
+  add("val-documents", "the first N documents are for validation, instead of a fraction",
+      value(to.val_documents)->default_value("0"), "N");
+  add("document-separator",
+      "a document is a file, ends at an empty line, or is a line: file|blank-line|line",
+      text("file"), "KIND");
+  add("text-key", "key of the text in the objects of JSON, column of Parquet",
+      value(to.text_key)->default_value("text"), "KEY");
+  add("shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
-      cxxopts::value<std::uint64_t>(), "SEED")(
-      "threads", "tokenizing threads; 0: one per available core; does not change the result",
-      cxxopts::value<int>()->default_value("0"),
-      "N")("name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
-           cxxopts::value<std::string>()->default_value("fineweb"), "PREFIX")(
-      "replace-invalid",
-      "replace bytes that are not UTF-8, and lone surrogates in JSON, by U+FFFD instead "
-      "of stopping")("force", "replace shards that are in DIR already")(
-      "byte-sidecar",
+      value(to.shuffle_seed), "SEED");
+  add("threads", "tokenizing threads; 0: one per available core; does not change the result",
+      value(to.threads)->default_value("0"), "N");
+  add("name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
+      value(to.name_prefix)->default_value("fineweb"), "PREFIX");
+  add("replace-invalid",
+      "replace bytes that are not UTF-8, and lone surrogates in JSON, by U+FFFD instead of "
+      "stopping",
+      value(to.replace_invalid));
+  add("force", "replace shards that are in DIR already", value(to.force));
+  add("byte-sidecar",
       "also write PREFIX_val_bytes_000000.bin, ..., the number of text bytes of each token of the "
-      "validation split, from which train_gpt computes bits per byte")(
-      "caseops",
+      "validation split, from which train_gpt computes bits per byte",
+      value(to.byte_sidecar));
+  add("caseops",
       "write a capital as an operator before the small letter (train_gpt's CASEOPS_ENABLED=1); the "
-      "tokenizer has U+E001 to U+E004 as pieces")(
-      "own-merges", "the vocab.bpe has merges of its own, not GPT-2's 50000")(
-      "pattern",
+      "tokenizer has U+E001 to U+E004 as pieces",
+      value(to.caseops));
+  add("own-merges", "the vocab.bpe has merges of its own, not GPT-2's 50000", value(to.own_merges));
+  add("pattern",
       "how a .tiktoken table's tokenizer splits text into words: gpt2, cl100k (also Llama 3's), "
       "qwen2, o200k or a regular expression; needed unless the table is GPT-2's, cl100k_base or "
       "o200k_base",
-      cxxopts::value<std::string>()->default_value(""), "PATTERN")(
-      "document-start",
+      value(to.choices.pattern)->default_value(""), "PATTERN");
+  add("document-start",
       "token before each document: auto (the tokenizer's BOS), none or the id of a special token",
-      cxxopts::value<std::string>()->default_value("auto"),
-      "ID")("from-tokens",
-            "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
-            "validation, the last --val-fraction of each FILE is")(
-      "dtype", "with --from-tokens: the type of raw ids: uint16|uint32|int64",
-      cxxopts::value<std::string>()->default_value("uint16"), "TYPE")(
-      "vocab-size",
+      value(to.choices.document_start)->default_value("auto"), "ID");
+  add("from-tokens",
+      "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
+      "validation, the last --val-fraction of each FILE is",
+      value(to.from_tokens));
+  add("dtype", "with --from-tokens: the type of raw ids: uint16|uint32|int64", text("uint16"),
+      "TYPE");
+  add("vocab-size",
       "with --from-tokens: ids are below N, above 65536 in shards of 32 bits; 0: the size of "
       "--tokenizer, without it 65536",
-      cxxopts::value<int>()->default_value("0"),
-      "N")("baselines", "at the end, score n-gram models on the validation split")(
-      "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
+      value(to.vocab_size)->default_value("0"), "N");
+  add("baselines", "at the end, score n-gram models on the validation split");
+  add("h,help", "this text");
+  add("files", "", value(to.files));
   options.parse_positional("files");
   return options;
 }
 
 tg::Separator parse_separator(const std::string& name) {
-  const std::map<std::string, tg::Separator> known = {{"file", tg::Separator::file},
-                                                      {"blank-line", tg::Separator::blank_line},
-                                                      {"line", tg::Separator::line}};
-  const auto found = known.find(name);
-  REQUIRE(found != known.end(), ExitCode::usage,
-          "--document-separator: expected file, blank-line or line, found {}", name);
-  return found->second;
+  if (name == "file") return tg::Separator::file;
+  if (name == "blank-line") return tg::Separator::blank_line;
+  if (name == "line") return tg::Separator::line;
+  tg::fail(ExitCode::usage, "--document-separator: expected file, blank-line or line, found {}",
+           name);
 }
 
 tg::IntegerType parse_dtype(const std::string& name) {
@@ -119,8 +126,9 @@ void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
   }
 }
 
-tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
-  const bool from_tokens = given.count("from-tokens") > 0;
+// Checks the flags, whose values parsing stored, and reads those that are no values yet.
+void complete_options(const cxxopts::ParseResult& given, tg::ShardingOptions& options) {
+  const bool from_tokens = options.from_tokens;
   check_kind(given, from_tokens);
   for (const char* needed : {"tokenizer", "out", "files"}) {
     const bool optional = from_tokens && std::string(needed) == "tokenizer";
@@ -129,28 +137,8 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
             std::string(needed) == "files" ? "FILE (or - for standard input)"
                                            : "--" + std::string(needed));
   }
-  tg::ShardingOptions options;
-  options.from_tokens = from_tokens;
-  options.vocab_size = given["vocab-size"].as<int>();
   options.token_type = parse_dtype(given["dtype"].as<std::string>());
-  if (given.count("tokenizer") > 0) options.tokenizer_path = given["tokenizer"].as<std::string>();
-  options.choices = {.pattern = given["pattern"].as<std::string>(),
-                     .document_start = given["document-start"].as<std::string>()};
-  options.out_dir = given["out"].as<std::string>();
-  options.files = given["files"].as<std::vector<std::string>>();
-  options.text_key = given["text-key"].as<std::string>();
   options.separator = parse_separator(given["document-separator"].as<std::string>());
-  options.shard_tokens = given["shard-tokens"].as<std::int64_t>();
-  options.val_documents = given["val-documents"].as<std::int64_t>();
-  options.val_fraction = given["val-fraction"].as<double>();
-  if (given.count("shuffle") > 0) options.shuffle_seed = given["shuffle"].as<std::uint64_t>();
-  options.threads = given["threads"].as<int>();
-  options.name_prefix = given["name-prefix"].as<std::string>();
-  options.replace_invalid = given.count("replace-invalid") > 0;
-  options.force = given.count("force") > 0;
-  options.byte_sidecar = given.count("byte-sidecar") > 0;
-  options.caseops = given.count("caseops") > 0;
-  options.own_merges = given.count("own-merges") > 0;
   REQUIRE(options.shard_tokens >= 1 && options.shard_tokens <= 2147483647, ExitCode::usage,
           "--shard-tokens: expected 1 to 2147483647, found {}", options.shard_tokens);
   REQUIRE(options.val_fraction >= 0 && options.val_fraction < 1, ExitCode::usage,
@@ -161,10 +149,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
           "--vocab-size: expected 0 to {}, found {}", tg::kMaxPieces, options.vocab_size);
   REQUIRE(options.threads >= 0 && options.threads <= 1024, ExitCode::usage,
           "--threads: expected 0 to 1024, found {}", options.threads);
-  if (options.threads == 0) {
-    options.threads = tg::available_cores();
-  }
-  return options;
+  if (options.threads == 0) options.threads = tg::available_cores();
 }
 
 void print_split(const char* name, const tg::ShardingReport::Split& split, bool from_tokens) {
@@ -189,13 +174,14 @@ void print_baselines(const tg::ShardingOptions& options) {
 }
 
 void run(int argc, char** argv) {
-  cxxopts::Options declared = declare_options();
+  tg::ShardingOptions options;
+  cxxopts::Options declared = declare_options(options);
   const auto given = tg::parse_flags(declared, argc, argv);
   if (given.count("help") > 0) {
     std::cout << declared.help();
     return;
   }
-  const tg::ShardingOptions options = read_options(given);
+  complete_options(given, options);
   const bool baselines = given.count("baselines") > 0;
   const bool no_val = options.val_documents == 0 && options.val_fraction == 0;
   REQUIRE(!baselines || (!options.tokenizer_path.empty() && !no_val), ExitCode::usage,

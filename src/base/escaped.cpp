@@ -5,17 +5,7 @@
 #include "base/utf8.h"
 
 namespace tg {
-
 namespace {
-
-// Returns the code point of one UTF-8 character.
-char32_t code_point(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return byte(0);
-  char32_t code = byte(0) & (0x7fU >> character.size());
-  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fU);
-  return code;
-}
 
 bool within(char32_t code, char32_t first, char32_t last) {
   return code >= first && code <= last;

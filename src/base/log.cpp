@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/error_file.h"
 #include "base/escaped.h"
 #include "base/process_exit.h"
 

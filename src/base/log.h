@@ -31,7 +31,7 @@ void warn_line(std::string_view text);
 // Warns from rank 0 only, about what every rank finds.
 void warn_line_once(std::string_view text);
 // Logs `ERROR exit=65 rank=1 step=12: what`, without `step` before the first step. Also writes
-// torchrun's error file (error_file.h) and notifies the listener of ending.h.
+// torchrun's error file and notifies the listener (process_exit.h).
 void error_line(int exit_code, std::string_view what);
 // Sets the step that error_line() reports; negative: none.
 void set_log_step(long step);

@@ -2,6 +2,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -37,5 +38,13 @@ void explain_errors_with(Explanation explanation);
 // `memory` for exhausted memory or threads that cannot be started, else `internal`. Null gives
 // `internal`.
 Error describe_error(const std::exception_ptr& exception);
+
+// Returns the line of error.what() that reports exhausted host or device memory, in the wording of
+// the standard library, LibTorch, CUDA, cuBLAS, cuDNN or NCCL; empty for other errors. The result
+// is a view into error.what().
+std::string_view out_of_memory_line(const std::exception& error);
+
+// Returns whether the system refused to start another thread.
+bool is_out_of_threads(const std::exception& error);
 
 }  // namespace tg

@@ -9,7 +9,6 @@
 #include <thread>
 
 namespace tg {
-
 namespace {
 
 std::atomic<int> requested{0};

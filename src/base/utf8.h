@@ -10,6 +10,9 @@ namespace tg {
 // Returns the character at the start of `text`, at most 4 bytes; empty if there is none.
 std::string_view first_utf8_character(std::string_view text);
 
+// Returns the code point of a character that is UTF-8.
+char32_t code_point(std::string_view character);
+
 // Returns the number of bytes of `text` before the first invalid one.
 std::size_t valid_utf8_prefix(std::string_view text);
 
@@ -26,6 +29,14 @@ std::string as_utf8(std::string bytes);
 // Returns whether the byte continues a character (10xxxxxx).
 inline bool continues_utf8_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
+// Return whether the code unit is the first, or the second, of a pair in UTF-16.
+constexpr bool is_high_surrogate(std::uint32_t unit) {
+  return unit >= 0xd800 && unit < 0xdc00;
+}
+constexpr bool is_low_surrogate(std::uint32_t unit) {
+  return unit >= 0xdc00 && unit < 0xe000;
 }
 
 // Returns the number of characters of `text`, which is UTF-8.

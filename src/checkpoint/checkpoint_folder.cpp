@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "files/folder.h"
-#include "files/json_fields.h"
 #include "files/json_file.h"
 
 namespace tg {

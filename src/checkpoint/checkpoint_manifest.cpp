@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "files/byte_source.h"
-#include "files/json_fields.h"
 #include "files/json_file.h"
 
 namespace tg {

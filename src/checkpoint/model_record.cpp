@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "files/json_fields.h"
 #include "files/json_file.h"
 
 namespace tg {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/exhausted.h"
+#include "base/program.h"
 #include "base/strings.h"
 #include "comm/convert.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/error_file.h"
+#include "base/process_exit.h"
 #include "config/entry.h"
 #include "config/launch.h"
 #include "config/parse.h"

@@ -31,7 +31,7 @@
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"
-#include "text/tokenizer_json.h"
+#include "text/bpe_vocabulary.h"
 #include "train_gpt_common.h"
 #include "weights/safetensors/safetensors.h"
 

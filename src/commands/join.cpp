@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/stop_signal.h"

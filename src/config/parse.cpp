@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cxxopts.hpp>
 #include <map>
 #include <utility>
 
@@ -25,7 +26,9 @@ struct Flags {
   std::string help_page;
 };
 
-constexpr std::size_t longest_word = 4096;  // of the arguments
+// cxxopts matches words with std::regex, which recurses for each letter: a word of 100,000
+// overflows the stack.
+constexpr std::size_t longest_word = 4096;
 
 // Returns the hint about an unknown name. `spelled`: writes a member as the user would.
 std::string suggestion(const std::vector<std::string>& meant, auto spelled) {
@@ -187,51 +190,69 @@ class Parser {
     }
   }
 
-  // Reads the words after the program's name. A switch may have a value, and a missing value is not
-  // taken from the next flag.
-  Flags read_flags(const std::vector<std::string>& words) {
-    Flags flags;
-    std::vector<std::string> unknown;
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      const auto& word = words[i];
-      REQUIRE(word.size() <= longest_word, ExitCode::usage,
-              "an argument of {} characters ({}...): expected at most {}", word.size(),
-              word.substr(0, 40), longest_word);
-      const auto equals = word.find('=');
-      const auto name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
-      const Entry* entry = find_flag(name);  // null for --config
-      const std::string* next = i + 1 < words.size() ? &words[i + 1] : nullptr;
-      const auto add = [&](const std::string& value) {
-        if (entry == nullptr) {
-          flags.config_files.push_back(value);
-        } else {
-          flags.values.emplace_back(name, value);
-        }
-      };
+  // Joins switches and their values, and reports flags without a value. In cxxopts a flag takes the
+  // next word as its value either always or never; here a switch may have a value, and a missing
+  // value must not be taken from the next flag.
+  std::vector<std::string> joined(const std::vector<std::string>& words, std::string& help_page) {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      REQUIRE(words[i].size() <= longest_word, ExitCode::usage,
+              "an argument of {} characters ({}...): expected at most {}", words[i].size(),
+              words[i].substr(0, 40), longest_word);
+      const bool is_flag = i > 0 && words[i].starts_with("--");
+      const std::string name = is_flag ? words[i].substr(2) : "";
+      const Entry* entry = is_flag ? find_flag(name) : nullptr;
+      const bool has_next = i + 1 < words.size();
       bool ignored = false;
-      if (word == "--") {  // the others are no flags
-        unknown.insert(unknown.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                       words.end());
-        break;
-      }
-      if (word == "-h" || word == "--help") {
-        flags.help = true;
-        if (next != nullptr && !next->starts_with('-')) flags.help_page = words[++i];
-      } else if (word == "--version") {
-        flags.version = true;
+      if (words[i] == "-h" || words[i] == "--help") {
+        out.push_back("--help");
+        if (has_next && !words[i + 1].starts_with('-')) help_page = words[++i];
       } else if (entry == nullptr && name != "config") {
-        unknown.push_back(word);
-      } else if (equals != std::string::npos) {
-        add(word.substr(equals + 1));
+        out.push_back(words[i]);
       } else if (entry != nullptr && entry->is_bool) {
-        add(next != nullptr && read_value(*next, ignored) ? words[++i] : "1");
-      } else if (next != nullptr && !next->starts_with("--")) {
-        add(words[++i]);
+        out.push_back(words[i] + "=");
+        const bool has_value = has_next && read_value(words[i + 1], ignored);
+        out.back() += has_value ? words[++i] : "1";
+      } else if (has_next && !words[i + 1].starts_with("--")) {
+        out.push_back(words[i]);
+        out.push_back(words[++i]);
       } else {
-        problems_.push_back(fmt::format("{} needs a value", word));
+        problems_.push_back(fmt::format("{} needs a value", words[i]));
       }
     }
-    report_unknown(unknown);
+    return out;
+  }
+
+  Flags read_flags(const std::vector<std::string>& words) {
+    cxxopts::Options options("train_gpt");
+    options.allow_unrecognised_options();
+    auto add = options.add_options();
+    add("h,help", "");
+    add("version", "");
+    add("config", "", cxxopts::value<std::string>());
+    for_each_entry([&](const Entry& entry) {
+      add(flag_name(entry.member), "", cxxopts::value<std::string>());
+    });
+
+    Flags flags;
+    const auto safe_words = joined(words, flags.help_page);
+    std::vector<const char*> argv;
+    for (const auto& word : safe_words) argv.push_back(word.c_str());
+    try {
+      const auto parsed = options.parse(static_cast<int>(argv.size()), argv.data());
+      flags.help = parsed.count("help") > 0;
+      flags.version = parsed.count("version") > 0;
+      for (const auto& argument : parsed.arguments()) {
+        if (argument.key() == "config") {
+          flags.config_files.push_back(argument.value());
+        } else if (find_flag(argument.key()) != nullptr) {
+          flags.values.emplace_back(argument.key(), argument.value());
+        }
+      }
+      report_unknown(parsed.unmatched());
+    } catch (const cxxopts::exceptions::exception& error) {
+      problems_.push_back(error.what());
+    }
     return flags;
   }
 

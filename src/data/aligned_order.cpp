@@ -1,41 +1,30 @@
 #include "data/aligned_order.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/stream_position.h"
 
 namespace tg {
 
 AlignedOrder::AlignedOrder(const TokenSource& source, const DocumentRows& rows,
                            const Pieces& pieces, int rank, int world_size)
-    : TokenOrder(source),
-      rows_(rows),
-      pieces_(pieces),
-      rank_(rank),
-      world_size_(world_size),
-      span_(rows.tokens + 1),
-      warned_(static_cast<std::size_t>(source.count())) {
-  assert(rows.tokens > 0 && rows.of_step > 0 && rank >= 0 && rank < world_size);
-  assert(rows.of_round >= rows.of_step || rows.of_round == world_size);
-  require_a_round();
-}
-
-// Throws if there is no round, since begin_round() would search forever. Shorter rows and longer
-// pieces need no more documents.
-void AlignedOrder::require_a_round() {
+    : RowsOrder(source, rows, pieces.bos_id, rank, world_size), pieces_(pieces) {
+  // Throws if there is no round, since find_round() would search forever. Shorter rows and longer
+  // pieces need no more documents.
   go_to(0);
-  const auto needed = rows_.left_in_round(0);
+  const auto needed = left_in_round();
   std::int64_t most = 0;
   bool any = false;
   do {
     any = any || document().tokens > 0;
-    if (fill_round(needed)) return go_to(0);
+    if (fill_round(needed)) {
+      go_to(0);
+      return;
+    }
     most = std::max(most, std::ssize(round_));
   } while (document().shard > 0);
-  if (!any) fail_without_documents(source_, pieces_.bos_id);
+  if (!any) fail_without_documents();
   fail(ExitCode::bad_data,
        "{}: no shard is long enough for LOADER_ORDER=aligned (expected documents for {} rows of "
        "{} tokens, found at most {}); lower TRAIN_BATCH_TOKENS, raise SEGMENT_LIMIT or merge small "
@@ -43,30 +32,30 @@ void AlignedOrder::require_a_round() {
        source_.pattern(), needed, rows_.tokens, most);
 }
 
-std::optional<Place> AlignedOrder::advance() {
-  if (taken_ == round_.size()) begin_round();
-  const auto rows = std::min(world_size_, rows_.of_step - dealt_);
-  std::optional<Place> place;
-  if (rank_ < rows) place = std::move(round_[taken_ + static_cast<std::size_t>(rank_)].place);
-  taken_ += static_cast<std::size_t>(rows);
-  position_ = round_[taken_ - 1].end;
-  dealt_ = (dealt_ + rows) % rows_.of_step;
-  return place;
-}
-
-void AlignedOrder::begin_round() {
-  const auto rows = rows_.left_in_round(dealt_);
+void AlignedOrder::find_round() {
+  if (taken_ < round_.size()) return;
+  const auto rows = left_in_round();
   try {
     for (;;) {
       const auto [begin, tokens, shard, whole] = document();
       if (fill_round(rows)) break;
-      if (whole) warn_once(shard, rows);
+      if (whole && first_warning(shard)) {
+        log_warn_once(
+            "{} is passed over: it has documents (BOS_ID={}) for {} rows of {} tokens, fewer than "
+            "the {} that LOADER_ORDER=aligned reads at a time",
+            source_.path(shard), bos_id_, std::ssize(round_), span_ - 1, rows);
+      }
     }
     for (const auto& row : round_) refuse_many_pieces(row);
   } catch (...) {
     go_to(position_);
     throw;
   }
+}
+
+std::int64_t AlignedOrder::skip_rows(std::int64_t rows) {
+  taken_ += static_cast<std::size_t>(rows);
+  return round_[taken_ - 1].end;
 }
 
 // Returns false if the shard ends before `rows` rows are full; document() is then the first of the
@@ -103,17 +92,6 @@ void AlignedOrder::refuse_many_pieces(const Row& row) const {
        source_.path(at.shard), span_ - 1, at.begin, std::ssize(spans), most);
 }
 
-void AlignedOrder::warn_once(int shard, std::int64_t rows) {
-  auto warned = warned_[static_cast<std::size_t>(shard)];
-  if (!warned) {
-    log_warn_once(
-        "{} is passed over: it has documents (BOS_ID={}) for {} rows of {} tokens, fewer than the "
-        "{} that LOADER_ORDER=aligned reads at a time",
-        source_.path(shard), pieces_.bos_id, std::ssize(round_), span_ - 1, rows);
-  }
-  warned = true;
-}
-
 const DocumentPlace& AlignedOrder::document() {
   if (!document_) document_ = scan_->next();
   return *document_;
@@ -121,23 +99,15 @@ const DocumentPlace& AlignedOrder::document() {
 
 void AlignedOrder::go_to(std::int64_t position) {
   constexpr int steps_ahead = 4;
-  scan_ = std::make_unique<DocumentScan>(source_, pieces_.bos_id, position,
+  scan_ = std::make_unique<DocumentScan>(source_, bos_id_, position,
                                          steps_ahead * rows_.of_step * span_tokens());
   document_.reset();
   round_.clear();
   taken_ = 0;
 }
 
-void AlignedOrder::restore(const LoaderState& state) {
-  rows_.require_possible(state, world_size_);
-  position_ = state.token_offset;
-  dealt_ = state.micro_batches;
-  go_to(position_);
-}
-
 void AlignedOrder::reshape(const BatchShape& shape) {
-  assert(dealt_ == 0 && shape.tokens > 0 && shape.tokens <= rows_.tokens);
-  span_ = shape.tokens + 1;
+  RowsOrder::reshape(shape);
   pieces_.limit = shape.segment_limit;
 }
 

@@ -113,15 +113,6 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   if (layout.segments) store_segments(order, *layout.segments, allocate, batch);
 }
 
-OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                             AllocateBatch allocate)
-    : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
-
-void OrderedSource::reshape(const BatchShape& shape) {
-  order_->reshape(shape);
-  layout_.take(shape);
-}
-
 bool OrderedSource::next(HostBatch& batch) {
   require_buffer(*order_, layout_, allocate_, batch);
   const auto place = order_->advance();

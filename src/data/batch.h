@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/span_log.h"
 #include "config/batch_shape.h"
@@ -95,25 +96,33 @@ class BatchSource {
   virtual void restore(const LoaderState& state) = 0;
   // Changes the shape of later batches; only between two steps. See TokenOrder::reshape().
   virtual void reshape(const BatchShape& shape) = 0;
-  virtual std::int64_t span_tokens() const = 0;  // tokens that every buffer can hold
+  std::int64_t span_tokens() const { return order_->span_tokens(); }  // that every buffer can hold
+
+ protected:
+  BatchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout, AllocateBatch allocate)
+      : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
+
+  std::unique_ptr<TokenOrder> order_;
+  BatchLayout layout_;
+  AllocateBatch allocate_;
 };
 
 // Reads synchronously in next(), into the batch's own buffer.
 class OrderedSource final : public BatchSource {
  public:
   OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
-                AllocateBatch allocate = allocate_on_heap);
+                AllocateBatch allocate = allocate_on_heap)
+      : BatchSource(std::move(order), layout, std::move(allocate)) {}
 
   bool next(HostBatch& batch) override;
   LoaderState state() const override { return order_->state(); }
   void restore(const LoaderState& state) override { order_->restore(state); }
-  void reshape(const BatchShape& shape) override;
-  std::int64_t span_tokens() const override { return order_->span_tokens(); }
+  void reshape(const BatchShape& shape) override {
+    order_->reshape(shape);
+    layout_.take(shape);
+  }
 
  private:
-  std::unique_ptr<TokenOrder> order_;
-  BatchLayout layout_;
-  AllocateBatch allocate_;
   std::int64_t rounds_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/is_in.h"
 #include "base/strings.h"
 #include "text/caseops.h"
 
@@ -71,18 +72,13 @@ std::int64_t count_unknown(const ByteTable& table, std::span<const TokenId> toke
   return count;
 }
 
-std::optional<int> ByteCounter::bytes_of_operator(TokenId id) {
+int ByteCounter::correction(TokenId id) {
   const bool is_text = escaped_;
   escaped_ = !is_text && table_.may_escape(id);
-  if (std::ranges::find(table_.case_operators, id) == table_.case_operators.end()) return {};
-  return is_text ? static_cast<int>(kCaseOperatorBytes) : 0;
-}
-
-int ByteCounter::correction(TokenId id) {
-  if (const auto bytes = bytes_of_operator(id)) {
+  if (is_in(table_.case_operators, id)) {
     after_space_ = false;
     spelled_ = 0;
-    return *bytes;
+    return is_text ? static_cast<int>(kCaseOperatorBytes) : 0;
   }
   const auto& spelling = table_.spelled_space;
   if (table_.boundary[id] != 0) {

@@ -12,7 +12,6 @@
 //     count one byte, or none if the tokenizer added the space;
 //   - one with CaseOps, whose operators count 0 bytes, except an operator of the text after U+E004.
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,7 +75,6 @@ class ByteCounter {
 
  private:
   int correction(TokenId id);
-  std::optional<int> bytes_of_operator(TokenId id);
 
   const ByteTable& table_;
   bool by_pairs_;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 
 namespace tg {
-
 namespace {
 
 // Tokens of a FineWeb shard: bounds the wait for a text, and the list of windows.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/find_token.h"
-
 namespace tg {
 
 DocumentScan::DocumentScan(const TokenSource& source, std::int64_t bos_id, std::int64_t position,

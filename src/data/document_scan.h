@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "data/stream_position.h"
 #include "data/token_source.h"
 
 namespace tg {

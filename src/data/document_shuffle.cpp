@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <utility>
 
 #include "data/splitmix64.h"
 
@@ -23,20 +22,7 @@ void append_bytes(std::vector<std::byte>& bytes, const File& file, std::int64_t 
   file.read_at(at, std::span(bytes).subspan(before));
 }
 
-constexpr int key_bits = 64;
-constexpr int bucket_bits = 6;  // key bits per pass: 64 buckets
-
-void take_sorted(const DocumentBucket bucket, const DocumentShuffle::Write& write) {
-  const auto stored = bucket.read();
-  std::vector<DocumentPart> parts;
-  for_each_stored(stored, [&](const DocumentPart& part) { parts.push_back(part); });
-  // A stable sort, since the parts of a document have equal keys.
-  std::ranges::stable_sort(parts, {}, &DocumentPart::key);
-  for (const DocumentPart& part : parts) write(part.tokens);
-}
-
-}  // namespace
-
+// Visits the complete parts at the beginning of `stored`; returns their size.
 std::size_t for_each_stored(std::span<const std::byte> stored, const PartVisitor& visit) {
   std::size_t at = 0;
   while (stored.size() - at >= sizeof(Header)) {
@@ -50,8 +36,19 @@ std::size_t for_each_stored(std::span<const std::byte> stored, const PartVisitor
   return at;
 }
 
-DocumentBucket::DocumentBucket(std::string dir, std::int64_t buffer_bytes)
-    : dir_(std::move(dir)), buffer_bytes_(buffer_bytes) {}
+constexpr int key_bits = 64;
+constexpr int bucket_bits = 6;  // key bits per pass: 64 buckets
+
+void take_sorted(const DocumentBucket bucket, const DocumentShuffle::Write& write) {
+  const auto stored = bucket.read();
+  std::vector<DocumentPart> parts;
+  for_each_stored(stored, [&](const DocumentPart& part) { parts.push_back(part); });
+  // A stable sort, since the parts of a document have equal keys.
+  std::ranges::stable_sort(parts, {}, &DocumentPart::key);
+  for (const DocumentPart& part : parts) write(part.tokens);
+}
+
+}  // namespace
 
 void DocumentBucket::append(const DocumentPart& part) {
   if (documents_ == 0 || part.key != last_key_) ++documents_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/file.h"
@@ -25,13 +26,14 @@ using PartVisitor = std::function<void(const DocumentPart&)>;
 // Sequence of parts in the order of append(). Overflows from a buffer to a temporary file.
 class DocumentBucket {
  public:
-  DocumentBucket(std::string dir, std::int64_t buffer_bytes);
+  DocumentBucket(std::string dir, std::int64_t buffer_bytes)
+      : dir_(std::move(dir)), buffer_bytes_(buffer_bytes) {}
 
   // append(), for_each() and read() throw Error(cannot_create) and Error(io) (disk full).
   void append(const DocumentPart& part);
   // Reads one buffer of parts at a time. The tokens are valid during the call of `visit`.
   void for_each(const PartVisitor& visit) const;
-  // Returns all parts in stored form, for for_each_stored().
+  // Returns all parts in stored form.
   std::vector<std::byte> read() const;
 
   std::int64_t bytes() const { return file_bytes_ + std::ssize(buffer_); }  // in stored form
@@ -46,9 +48,6 @@ class DocumentBucket {
   std::int64_t documents_ = 0;
   std::uint64_t last_key_ = 0;
 };
-
-// Visits the complete parts at the beginning of `stored`; returns their size.
-std::size_t for_each_stored(std::span<const std::byte> stored, const PartVisitor& visit);
 
 struct ShuffleLimits {
   std::int64_t sorted_bytes = 256 << 20;  // limit for a bucket sorted in memory

@@ -27,23 +27,16 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
   if (!device.is_cuda()) return;
   for (auto& transfer : transfers_)
     require_staging(transfer, ids_.numel() * static_cast<std::int64_t>(sizeof(NarrowId)));
-  if (copy_stream) {
-    copy_stream_ = stream_from_pool(device);
-  }
-}
-
-bool Feeder::fetch(HostBatch& batch) {
-  const auto began = Clock::now();
-  const bool has_batch = source_->next(batch);
-  waited_ms_ += milliseconds_since(began);
-  return has_batch;
+  if (copy_stream) copy_stream_ = stream_from_pool(device);
 }
 
 DeviceBatch Feeder::next() {
   wait_for_room();
   Transfer& transfer = next_transfer();
   ++batches_;
-  const bool has_batch = fetch(transfer.host);
+  const auto asked = Clock::now();
+  const bool has_batch = source_->next(transfer.host);
+  waited_ms_ += milliseconds_since(asked);
   const HostBatch& batch = transfer.host;
   if (!has_batch)
     return {.inputs = {}, .targets = {}, .text_bytes = 0, .batch_index = batch.batch_index};

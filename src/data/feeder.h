@@ -79,7 +79,6 @@ class Feeder final : public BatchFeed {
   };
 
   Transfer& next_transfer() { return transfers_[batches_ % transfers_.size()]; }
-  bool fetch(HostBatch& batch);
   void require_staging(Transfer& transfer, std::int64_t size);
   void copy_to_gpu(Transfer& transfer, const at::Tensor& host);
   void widen(const HostBatch& batch, const at::Tensor& stored);

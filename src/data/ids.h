@@ -35,4 +35,11 @@ inline Ids ids_at(const std::byte* memory, std::int64_t count, int id_bytes) {
   return std::span(reinterpret_cast<const TokenId*>(memory), size);
 }
 
+// Returns the index of the first `id`; tokens.size() if there is none.
+template <class Id>
+std::size_t find_token(std::span<const Id> tokens, TokenId id);
+
+extern template std::size_t find_token(std::span<const NarrowId> tokens, TokenId id);
+extern template std::size_t find_token(std::span<const TokenId> tokens, TokenId id);
+
 }  // namespace tg

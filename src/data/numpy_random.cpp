@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace tg {
-
 namespace {
 
 // 32-bit multiplicative hash whose multiplier changes with each call, as in SeedSequence (after

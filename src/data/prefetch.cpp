@@ -20,18 +20,12 @@ std::exception_ptr error_of(auto&& work) {
 
 PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                                PrefetchOptions options, AllocateBatch allocate)
-    : order_(std::move(order)),
-      layout_(layout),
-      allocate_(std::move(allocate)),
+    : BatchSource(std::move(order), layout, std::move(allocate)),
       ring_(static_cast<std::size_t>(options.queue)),
       worker_count_(static_cast<std::size_t>(options.workers)) {
   assert(options.queue > 0 && options.workers > 0);
   for (auto& slot : ring_) require_buffer(*order_, layout_, allocate_, slot.batch);
   start();
-}
-
-PrefetchSource::~PrefetchSource() {
-  stop();
 }
 
 void PrefetchSource::start() {

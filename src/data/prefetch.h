@@ -25,7 +25,7 @@ class PrefetchSource final : public BatchSource {
   // buffer, and in the workers for a batch with more segments than its buffer can hold.
   PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                  PrefetchOptions options, AllocateBatch allocate = allocate_on_heap);
-  ~PrefetchSource() override;
+  ~PrefetchSource() override { stop(); }
 
   // Blocks until the batch is read and exchanges buffers with it. Rethrows a worker's exception at
   // the batch that it was reading, and at every later call until restore().
@@ -35,7 +35,6 @@ class PrefetchSource final : public BatchSource {
   void restore(const LoaderState& state) override;
   // Drops the batches read ahead, which have the old shape.
   void reshape(const BatchShape& shape) override;
-  std::int64_t span_tokens() const override { return order_->span_tokens(); }
 
  private:
   // Entry of the ring: batch n uses slot n mod queue.
@@ -52,14 +51,11 @@ class PrefetchSource final : public BatchSource {
     return ring_[static_cast<std::size_t>(batch_index) % ring_.size()];
   }
 
-  std::unique_ptr<TokenOrder> order_;  // guarded by mutex_, except read()
-  BatchLayout layout_;
-  AllocateBatch allocate_;
   std::vector<Slot> ring_;
   std::size_t worker_count_;
   std::vector<std::thread> workers_;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards also order_, except read()
   std::condition_variable room_, filled_;
   std::int64_t next_to_read_ = 0;  // the batch that the next free worker takes
   std::int64_t consumed_ = 0;      // batches that next() has returned

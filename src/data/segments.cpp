@@ -1,9 +1,6 @@
 #include "data/segments.h"
 
-#include <algorithm>
 #include <bit>
-
-#include "data/find_token.h"
 
 namespace tg {
 namespace {
@@ -40,10 +37,6 @@ std::vector<std::int32_t> starts_in(std::span<const Id> inputs, std::int64_t seq
 std::vector<std::int32_t> segment_starts(const Ids& inputs, std::int64_t seq_len,
                                          const SegmentRule& rule) {
   return std::visit([&](auto ids) { return starts_in(ids, seq_len, rule); }, inputs);
-}
-
-std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {
-  return rule.limit == 0 ? seq_len : std::min(rule.limit, seq_len);
 }
 
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule) {

@@ -1,5 +1,6 @@
 #pragma once
 // Segments of a batch's rows, which attention does not cross.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +19,9 @@ std::vector<std::int32_t> segment_starts(const Ids& inputs, std::int64_t seq_len
                                          const SegmentRule& rule);
 
 // Returns the maximum number of tokens of a segment in such rows.
-std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule);
+inline std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {
+  return rule.limit == 0 ? seq_len : std::min(rule.limit, seq_len);
+}
 
 // Returns a capacity, a multiple of 64, that batches of FineWeb documents (958 tokens on average)
 // seldom exceed: for documents of 768 tokens, plus the segments that the limit cuts. No larger,

@@ -4,8 +4,8 @@
 #include <cassert>
 
 #include "base/error.h"
-#include "data/sampled_digest.h"
 #include "data/token_ids.h"
+#include "files/file_digest.h"
 #include "files/folder.h"
 
 namespace tg {
@@ -107,8 +107,7 @@ std::int64_t ShardSet::tokens(int shard) const {
 
 std::shared_ptr<const File> ShardSet::open(int shard) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(open_.begin(), open_.end(),
-                                  [&](const auto& entry) { return entry.first == shard; });
+  const auto found = std::ranges::find(open_, shard, [](const auto& entry) { return entry.first; });
   if (found != open_.end()) return found->second;
   auto file = std::make_shared<const File>(File::open(shard_file(shard).path));
   check_unchanged(*file, shard_file(shard).version);
@@ -168,25 +167,22 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<Id> out) const {
 }
 
 void ShardSet::read_at(std::int64_t offset, const MutableIds& out) const {
-  std::visit([&](auto ids) { read_stream(offset, ids); }, out);
-}
-
-template <class Id>
-void ShardSet::read_stream(std::int64_t offset, std::span<Id> out) const {
   assert(offset >= 0);
-  std::int64_t position = offset % total_tokens();
-  auto shard = static_cast<int>(std::upper_bound(starts_.begin(), starts_.end(), position) -
-                                starts_.begin()) -
-               1;
-  while (!out.empty()) {
-    const std::int64_t within = position - start(shard);
-    const auto part =
-        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), tokens(shard) - within));
-    read(shard, within, out.first(part));
-    out = out.subspan(part);
-    shard = shard + 1 == count() ? 0 : shard + 1;
-    position = start(shard);
-  }
+  const auto read_stream = [&](auto ids) {
+    std::int64_t position = offset % total_tokens();
+    auto shard =
+        static_cast<int>(std::ranges::upper_bound(starts_, position) - starts_.begin()) - 1;
+    while (!ids.empty()) {
+      const std::int64_t within = position - start(shard);
+      const auto part =
+          static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(ids), tokens(shard) - within));
+      read(shard, within, ids.first(part));
+      ids = ids.subspan(part);
+      shard = shard + 1 == count() ? 0 : shard + 1;
+      position = start(shard);
+    }
+  };
+  std::visit(read_stream, out);
 }
 
 }  // namespace tg

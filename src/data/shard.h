@@ -64,8 +64,6 @@ class ShardSet final : public TokenSource {
   std::shared_ptr<const File> open(int shard) const;
   template <class Id>
   void read(int shard, std::int64_t offset, std::span<Id> out) const;
-  template <class Id>
-  void read_stream(std::int64_t offset, std::span<Id> out) const;
   void read_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const;
 
   std::string pattern_;

@@ -15,8 +15,10 @@ struct Format {
   std::int32_t magic, version;
   int token_bytes;
 };
-constexpr Format formats[] = {{shard_magic, shard_version, 2},
-                              {wide_shard_magic, wide_shard_version, 4}};
+// Shards with uint16 ids, which llm.c uses for GPT-2's vocabulary, and with uint32 ids, for
+// vocabularies above 65,536, which llm.c uses for Llama 3's.
+constexpr Format formats[] = {{.magic = 20240520, .version = 1, .token_bytes = 2},
+                              {.magic = 20240801, .version = 7, .token_bytes = 4}};
 
 bool has_magic(std::int32_t value) {
   return std::ranges::find(formats, value, &Format::magic) != std::end(formats);
@@ -51,7 +53,7 @@ ShardHeader read_shard_header(const File& file) {
       formats, [&](const Format& f) { return f.magic == magic && f.version == version; });
   if (format == std::end(formats)) {
     fail(ExitCode::bad_data, "Unexpected shard header for {}: expected {} {}, found {} {}; {}",
-         path, shard_magic, shard_version, magic, version,
+         path, formats[0].magic, formats[0].version, magic, version,
          has_magic(swapped(magic)) ? "the byte order is reversed: shards are little-endian"
                                    : "not a token shard of this format");
   }

@@ -8,12 +8,6 @@
 
 namespace tg {
 
-// train_gpt's shards, with uint16 ids; llm.c uses this format for GPT-2's vocabulary.
-inline constexpr std::int32_t shard_magic = 20240520;
-inline constexpr std::int32_t shard_version = 1;
-// Shards with uint32 ids, for vocabularies above 65,536; llm.c uses this format for Llama 3's.
-inline constexpr std::int32_t wide_shard_magic = 20240801;
-inline constexpr std::int32_t wide_shard_version = 7;
 inline constexpr std::int64_t shard_header_ints = 256;
 inline constexpr std::int64_t shard_header_bytes = 4 * shard_header_ints;
 

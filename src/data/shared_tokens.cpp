@@ -115,29 +115,23 @@ void SharedTokens::fail(ExitCode code, const std::string& message) {
   notify();
 }
 
-Error SharedTokens::error() const {
-  return Error(static_cast<ExitCode>(control_->exit_code), control_->message);
-}
-
 bool SharedTokens::producer_has_exited() const {
   return !is_producer_ && !others_have_locked(files_[train].descriptor());
 }
 
 void SharedTokens::read(Split split, std::int64_t from, const MutableIds& out) const {
-  std::visit([&](auto ids) { read_into(split, from, ids); }, out);
-}
-
-template <class Id>
-void SharedTokens::read_into(Split split, std::int64_t from, std::span<Id> out) const {
-  const bool converts = id_bytes_ != sizeof(Id);
-  std::vector<std::byte> other(converts ? out.size() * static_cast<std::size_t>(id_bytes_) : 0);
-  const auto stored =
-      converts ? std::span(other) : std::span<std::byte>(std::as_writable_bytes(out));
-  const auto got = files_[split].read_at(page_bytes + from * id_bytes_, stored);
-  REQUIRE(got == std::ssize(stored), ExitCode::io,
-          "reading {} failed (expected {} bytes, found {})", files_[split].path(), stored.size(),
-          got);
-  if (converts) convert_ids(stored, {.bytes = id_bytes_}, kMaxPieces, out);
+  const auto read_into = [&]<class Id>(std::span<Id> ids) {
+    const bool converts = id_bytes_ != sizeof(Id);
+    std::vector<std::byte> other(converts ? ids.size() * static_cast<std::size_t>(id_bytes_) : 0);
+    const auto stored =
+        converts ? std::span(other) : std::span<std::byte>(std::as_writable_bytes(ids));
+    const auto got = files_[split].read_at(page_bytes + from * id_bytes_, stored);
+    REQUIRE(got == std::ssize(stored), ExitCode::io,
+            "reading {} failed (expected {} bytes, found {})", files_[split].path(), stored.size(),
+            got);
+    if (converts) convert_ids(stored, {.bytes = id_bytes_}, kMaxPieces, ids);
+  };
+  std::visit(read_into, out);
 }
 
 void SharedTokens::wait_for_change(std::uint32_t seen, std::chrono::milliseconds limit) const {

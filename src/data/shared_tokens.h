@@ -53,7 +53,8 @@ class SharedTokens {
   std::int64_t tokens(Split split) const { return control_->tokens[split]; }
   std::int64_t text_bytes() const { return control_->text_bytes; }
   std::int64_t bytes_read() const { return control_->bytes_read; }
-  Error error() const;  // why the producer failed
+  // Returns why the producer failed.
+  Error error() const { return {static_cast<ExitCode>(control_->exit_code), control_->message}; }
   // Returns whether the producer's process has exited, or closed its object.
   bool producer_has_exited() const;
   // Copies as many tokens as `out` has from `from` on, which must exist. Throws Error(io).
@@ -78,8 +79,6 @@ class SharedTokens {
 
   SharedTokens(File train_file, File val_file, int id_bytes, bool is_producer);
   void notify();
-  template <class Id>
-  void read_into(Split split, std::int64_t from, std::span<Id> out) const;
 
   File files_[2];
   int id_bytes_;

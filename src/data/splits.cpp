@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "data/shard.h"
 #include "data/synthetic_tokens.h"
-#include "data/text_tokens.h"
 #include "files/folder.h"
 #include "text/raw_documents.h"
 #include "text/text_files.h"
@@ -167,26 +166,12 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, WantedSplits wan
   return {train, val, std::move(vocabulary)};
 }
 
-TokenSplits open(const DataConfig& data, int vocab_size, const TokenizationOptions& making,
-                 WantedSplits wanted) {
-  if (auto splits = open_other_splits(data, vocab_size, making, wanted)) return *std::move(splits);
-  return open_shards(data, vocab_size, wanted);
-}
-
 }  // namespace
 
-TokenSplits open_splits(const DataConfig& data, int vocab_size, const TokenizationOptions& making) {
-  return open(data, vocab_size, making, {});
-}
-
-TokenSplits open_training(const DataConfig& data, int vocab_size,
-                          const TokenizationOptions& making) {
-  return open(data, vocab_size, making, {.val = false});
-}
-
-TokenSplits open_validation(const DataConfig& data, int vocab_size,
-                            const TokenizationOptions& making) {
-  return open(data, vocab_size, making, {.train = false});
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TokenizationOptions& making,
+                        WantedSplits wanted) {
+  if (auto splits = open_other_splits(data, vocab_size, making, wanted)) return *std::move(splits);
+  return open_shards(data, vocab_size, wanted);
 }
 
 }  // namespace tg

@@ -10,8 +10,7 @@
 #include <memory>
 
 #include "config/data_config.h"
-#include "data/shared_tokens.h"
-#include "data/token_source.h"
+#include "data/text_tokens.h"
 #include "data/vocabulary.h"
 
 namespace tg {
@@ -28,17 +27,20 @@ struct TokenizationOptions {
   OncePerHost once_per_host = once_alone;
 };
 
-// Opens both splits. Throws Error(usage) for an unknown synthetic:…, Error(missing_input) if there
-// is no such file or no shards, Error(config) for text without TOKENIZER_PATH, Error(bad_data) for
-// an invalid shard or a file of another kind, and what read_vocabulary() throws.
+// Opens the wanted splits; a folder of shards needs no shards of the other one, which is then null,
+// and a text no documents of it. Throws Error(usage) for an unknown synthetic:…,
+// Error(missing_input) if there is no such file or no shards, Error(config) for text without
+// TOKENIZER_PATH, Error(bad_data) for an invalid shard or a file of another kind, and what
+// read_vocabulary() throws.
 TokenSplits open_splits(const DataConfig& data, int vocab_size,
-                        const TokenizationOptions& making = {});
-// Opens the training split: a folder of shards needs no validation shards, and `val` is null; a
-// text needs no validation document.
-TokenSplits open_training(const DataConfig& data, int vocab_size,
-                          const TokenizationOptions& making = {});
-// Opens the validation split: a folder of shards needs no training shards, and `train` is null.
-TokenSplits open_validation(const DataConfig& data, int vocab_size,
-                            const TokenizationOptions& making = {});
+                        const TokenizationOptions& making = {}, WantedSplits wanted = {});
+inline TokenSplits open_training(const DataConfig& data, int vocab_size,
+                                 const TokenizationOptions& making = {}) {
+  return open_splits(data, vocab_size, making, {.val = false});
+}
+inline TokenSplits open_validation(const DataConfig& data, int vocab_size,
+                                   const TokenizationOptions& making = {}) {
+  return open_splits(data, vocab_size, making, {.train = false});
+}
 
 }  // namespace tg

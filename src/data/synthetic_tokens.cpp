@@ -94,17 +94,17 @@ void SyntheticTokens::read_at(std::int64_t offset, const MutableIds& out) const 
 
 SyntheticDocuments::SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed,
                                        int bos_id)
-    : pattern_(fmt::format("{} ({})", synthetic_documents, split)),
-      tokens_(split, vocab_size, seed, bos_id),
-      key_(key_of(seed, fmt::format("{} documents", split))),
+    : SyntheticTokens(split, vocab_size, seed, bos_id),
+      lengths_key_(key_of(seed, fmt::format("{} documents", split))),
       bos_id_(static_cast<TokenId>(bos_id)) {
+  pattern_ = fmt::format("{} ({})", synthetic_documents, split);
   assert(vocab_size > 1 && bos_id >= 0 && bos_id < kMaxPieces);
 }
 
 // Draws a normal variate by the Box-Muller transform of two uniform variates.
 std::int64_t SyntheticDocuments::length(std::int64_t block, std::uint64_t document) const {
   constexpr double median = 500, sigma = 1.14;
-  const auto key = splitmix64(key_, static_cast<std::uint64_t>(block));
+  const auto key = splitmix64(lengths_key_, static_cast<std::uint64_t>(block));
   const auto uniform = [&](std::uint64_t index) {  // in (0, 1]
     return static_cast<double>((splitmix64(key, index) >> 11) + 1) * 0x1p-53;
   };
@@ -114,27 +114,24 @@ std::int64_t SyntheticDocuments::length(std::int64_t block, std::uint64_t docume
 }
 
 void SyntheticDocuments::read_at(std::int64_t offset, const MutableIds& out) const {
-  tokens_.read_at(offset, out);
-  std::visit([&](auto ids) { begin_documents(offset, ids); }, out);
-}
-
-// Writes BOS where documents begin.
-template <class Id>
-void SyntheticDocuments::begin_documents(std::int64_t offset, std::span<Id> out) const {
-  const auto pass = tokens_.tokens(0);
-  while (!out.empty()) {
-    const auto position = offset % pass, block = position / document_block;
-    const auto block_begin = block * document_block;
-    const auto block_end = std::min(block_begin + document_block, pass);
-    const auto end = std::min(position + std::ssize(out), block_end);
-    auto begin = block_begin;
-    for (std::uint64_t document = 0; begin < end; begin += length(block, document++)) {
-      if (begin >= position)
-        out[static_cast<std::size_t>(begin - position)] = static_cast<Id>(bos_id_);
+  SyntheticTokens::read_at(offset, out);
+  const auto pass = tokens(0);
+  const auto write_bos = [&]<class Id>(std::span<Id> ids) {  // where documents begin
+    while (!ids.empty()) {
+      const auto position = offset % pass, block = position / document_block;
+      const auto block_begin = block * document_block;
+      const auto block_end = std::min(block_begin + document_block, pass);
+      const auto end = std::min(position + std::ssize(ids), block_end);
+      auto begin = block_begin;
+      for (std::uint64_t document = 0; begin < end; begin += length(block, document++)) {
+        if (begin >= position)
+          ids[static_cast<std::size_t>(begin - position)] = static_cast<Id>(bos_id_);
+      }
+      ids = ids.subspan(static_cast<std::size_t>(end - position));
+      offset += end - position;
     }
-    out = out.subspan(static_cast<std::size_t>(end - position));
-    offset += end - position;
-  }
+  };
+  std::visit(write_bos, out);
 }
 
 }  // namespace tg

@@ -19,19 +19,23 @@ inline constexpr std::int64_t synthetic_train_tokens = 10'000'000'000;
 inline constexpr std::int64_t synthetic_val_tokens = 10'485'761;
 
 // Independent tokens, without documents.
-class SyntheticTokens final : public TokenSource {
+class SyntheticTokens : public TokenSource {
  public:
   // `split` is "train" or "val". The seed assigns frequencies to ids, equally in both splits.
   // `without`: an id that does not occur; -1: none.
   SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed, int without = -1);
 
   const std::string& pattern() const override { return pattern_; }
-  std::string identity() const override { return pattern_; }  // complete with VOCAB_SIZE and SEED
+  // Complete with VOCAB_SIZE, SEED and BOS_ID.
+  std::string identity() const override { return pattern_; }
   std::int64_t tokens(int) const override { return total_; }
   std::int64_t tokens_up_to(std::int64_t limit) const override { return std::min(limit, total_); }
 
   int id_bytes() const override { return id_bytes_below(vocab_size_); }
   void read_at(std::int64_t offset, const MutableIds& out) const override;
+
+ protected:
+  std::string pattern_;
 
  private:
   // Walker's alias method: every column is equally likely and holds two ids.
@@ -42,7 +46,6 @@ class SyntheticTokens final : public TokenSource {
 
   TokenId token_at(std::int64_t position) const;
 
-  std::string pattern_;
   int vocab_size_;
   std::int64_t total_;
   std::uint64_t key_;
@@ -52,32 +55,20 @@ class SyntheticTokens final : public TokenSource {
 // Synthetic tokens in documents, each of which begins with BOS, which occurs nowhere else. The
 // lengths are log-normal like FineWeb's: median 500, σ of the logarithm 1.14, hence mean 958. A
 // document begins at every multiple of 2^20 tokens, so that any position can be read directly.
-class SyntheticDocuments final : public TokenSource {
+class SyntheticDocuments final : public SyntheticTokens {
  public:
   // bos_id is below vocab_size, which is at least 2.
   SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed, int bos_id);
 
-  const std::string& pattern() const override { return pattern_; }
-  // Complete with VOCAB_SIZE, SEED and BOS_ID.
-  std::string identity() const override { return pattern_; }
-  std::int64_t tokens(int shard) const override { return tokens_.tokens(shard); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override {
-    return tokens_.tokens_up_to(limit);
-  }
-
   int id_bytes() const override {
-    return std::max(tokens_.id_bytes(), id_bytes_below(std::int64_t{bos_id_} + 1));
+    return std::max(SyntheticTokens::id_bytes(), id_bytes_below(std::int64_t{bos_id_} + 1));
   }
   void read_at(std::int64_t offset, const MutableIds& out) const override;
 
  private:
-  template <class Id>
-  void begin_documents(std::int64_t offset, std::span<Id> out) const;
   std::int64_t length(std::int64_t block, std::uint64_t document) const;
 
-  std::string pattern_;
-  SyntheticTokens tokens_;
-  std::uint64_t key_;
+  std::uint64_t lengths_key_;
   TokenId bos_id_;
 };
 

@@ -1,6 +1,7 @@
 #include "data/text_tokens.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cassert>
 #include <chrono>
@@ -14,7 +15,7 @@
 
 #include "base/error.h"
 #include "config/data_config.h"
-#include "data/sampled_digest.h"
+#include "files/file_digest.h"
 #include "text/document_encoder.h"
 #include "text/document_reader.h"
 #include "text/text_files.h"
@@ -32,47 +33,26 @@ std::string name_of(const std::vector<std::string>& files) {
   return fmt::format("{} and {} more", files.front(), files.size() - 1);
 }
 
-}  // namespace
-
 // Owns the tokens, the thread that produces them if it is in this process, and the waits of
 // readers.
-class TextCorpus::Work {
+class Work {
  public:
   Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
        const std::string& text_key, const OncePerHost& once_per_host, WantedSplits wanted);
   ~Work();
 
-  class Split final : public TokenSource {
-   public:
-    Split(const Work& work, SharedTokens::Split split, std::string pattern)
-        : work_(work), split_(split), pattern_(std::move(pattern)) {}
-
-    const std::string& pattern() const override { return pattern_; }
-    std::string identity() const override { return work_.identity(); }
-    std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
-    std::int64_t tokens_up_to(std::int64_t limit) const override;
-    std::optional<std::int64_t> known_tokens() const override;
-    int id_bytes() const override { return work_.id_bytes(); }
-    void read_at(std::int64_t offset, const MutableIds& out) const override;
-
-   private:
-    friend Work;
-    template <class Id>
-    void read(std::int64_t offset, std::span<Id> out) const;
-    const Work& work_;
-    SharedTokens::Split split_;
-    std::string pattern_;
-  };
-
-  const Split train, val;
-
- private:
   std::string identity() const;
   int id_bytes() const { return id_bytes_below(tokenizer_.pieces()); }
+  const std::string& pattern(SharedTokens::Split split) const { return patterns_[split]; }
+  // Blocks until the split has `tokens` tokens or the text has ended. Returns the number of tokens
+  // available.
+  std::int64_t wait_for(SharedTokens::Split split, std::int64_t tokens) const;
+  const SharedTokens& tokens() const { return *tokens_; }
+
+ private:
   void run();
   void encode_all();
   void require_wanted_splits(std::int64_t documents) const;
-  std::int64_t wait_for(const Split& split, std::int64_t tokens) const;
   void show_progress() const;
 
   // Marks a reader in wait_for(), for which the destructor waits.
@@ -98,6 +78,7 @@ class TextCorpus::Work {
 
   const std::vector<std::string> files_;
   const std::string name_;
+  const std::array<std::string, 2> patterns_{name_ + " (train)", name_ + " (val)"};
   const std::string text_key_;
   const WantedSplits wanted_;
   const Tokenizer tokenizer_;
@@ -116,12 +97,9 @@ class TextCorpus::Work {
   std::thread thread_;
 };
 
-TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
-                       const std::string& text_key, const OncePerHost& once_per_host,
-                       WantedSplits wanted)
-    : train(*this, SharedTokens::train, name_of(files) + " (train)"),
-      val(*this, SharedTokens::val, name_of(files) + " (val)"),
-      files_(std::move(files)),
+Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
+           const std::string& text_key, const OncePerHost& once_per_host, WantedSplits wanted)
+    : files_(std::move(files)),
       name_(name_of(files_)),
       text_key_(text_key),
       wanted_(wanted),
@@ -143,7 +121,7 @@ TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int 
   thread_ = std::thread([this] { run(); });
 }
 
-TextCorpus::Work::~Work() {
+Work::~Work() {
   stop_ = true;
   tokens_->wake();
   std::unique_lock lock(mutex_);
@@ -153,7 +131,7 @@ TextCorpus::Work::~Work() {
 }
 
 // Covers the files only: their split into documents follows from their contents.
-std::string TextCorpus::Work::identity() const {
+std::string Work::identity() const {
   SampledDigest digest;
   std::int64_t bytes = 0;
   for (const auto& path : files_) {
@@ -171,7 +149,7 @@ std::string TextCorpus::Work::identity() const {
                      digest.text());
 }
 
-void TextCorpus::Work::run() {
+void Work::run() {
   try {
     encode_all();
   } catch (const Error& error) {
@@ -185,7 +163,7 @@ void TextCorpus::Work::run() {
   }
 }
 
-void TextCorpus::Work::encode_all() {
+void Work::encode_all() {
   std::int64_t documents = 0, text_bytes = 0;
   auto split = SharedTokens::train;
   for (auto parts = encoder_->next(); !parts.empty(); parts = encoder_->next()) {
@@ -203,7 +181,7 @@ void TextCorpus::Work::encode_all() {
   tokens_->end();
 }
 
-void TextCorpus::Work::require_wanted_splits(std::int64_t documents) const {
+void Work::require_wanted_splits(std::int64_t documents) const {
   for (const auto& [wanted, split, kind] :
        {std::tuple{wanted_.train, SharedTokens::train, "training"},
         {wanted_.val, SharedTokens::val, "validation"}}) {
@@ -215,9 +193,7 @@ void TextCorpus::Work::require_wanted_splits(std::int64_t documents) const {
   }
 }
 
-// Blocks until the split has `tokens` tokens or the text has ended. Returns the number of tokens
-// available.
-std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens) const {
+std::int64_t Work::wait_for(SharedTokens::Split split, std::int64_t tokens) const {
   const bool all = tokens == all_tokens;
   const Waiting waiting(*this, all);
   while (true) {
@@ -225,69 +201,81 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens)
     const bool gone = tokens_->producer_has_exited();
     const auto state = tokens_->state();
     // Read after the state: if the text has ended, these are all tokens.
-    const auto made = tokens_->tokens(split.split_);
+    const auto made = tokens_->tokens(split);
     if (made >= tokens || state == SharedTokens::State::ended) return made;
     if (state == SharedTokens::State::failed) {
       if (error_) std::rethrow_exception(error_);
       throw tokens_->error();
     }
     REQUIRE(!stop_, ExitCode::stopped, "reading {} was stopped at token {} (expected {})",
-            split.pattern_, made, tokens);
+            pattern(split), made, tokens);
     REQUIRE(!gone, ExitCode::unavailable,
             "the process of this host that tokenized {} has gone at token {}; its own message says "
             "why",
-            split.pattern_, made);
+            pattern(split), made);
     tokens_->wait_for_change(seen, kProgressInterval);
     if (all) show_progress();
   }
 }
 
-void TextCorpus::Work::show_progress() const {
+void Work::show_progress() const {
   const std::lock_guard lock(mutex_);
   progress_.show(tokens_->text_bytes(),
                  tokens_->tokens(SharedTokens::train) + tokens_->tokens(SharedTokens::val),
                  tokens_->bytes_read());
 }
 
-std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
-  return std::min(limit, work_.wait_for(*this, limit));
-}
+class Split final : public TokenSource {
+ public:
+  Split(const Work& work, SharedTokens::Split split) : work_(work), split_(split) {}
 
-std::optional<std::int64_t> TextCorpus::Work::Split::known_tokens() const {
-  if (work_.tokens_->state() != SharedTokens::State::ended) return {};
-  return work_.tokens_->tokens(split_);
-}
-
-void TextCorpus::Work::Split::read_at(std::int64_t offset, const MutableIds& out) const {
-  std::visit([&](auto ids) { read(offset, ids); }, out);
-}
-
-template <class Id>
-void TextCorpus::Work::Split::read(std::int64_t offset, std::span<Id> out) const {
-  assert(offset >= 0);
-  const std::int64_t available = work_.wait_for(*this, offset + std::ssize(out));
-  while (!out.empty()) {
-    const std::int64_t position = offset % available;
-    const auto part =
-        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), available - position));
-    work_.tokens_->read(split_, position, out.first(part));
-    out = out.subspan(part);
-    offset += static_cast<std::int64_t>(part);
+  const std::string& pattern() const override { return work_.pattern(split_); }
+  std::string identity() const override { return work_.identity(); }
+  std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return std::min(limit, work_.wait_for(split_, limit));
   }
-}
+  std::optional<std::int64_t> known_tokens() const override {
+    if (work_.tokens().state() != SharedTokens::State::ended) return {};
+    return work_.tokens().tokens(split_);
+  }
+  int id_bytes() const override { return work_.id_bytes(); }
+  void read_at(std::int64_t offset, const MutableIds& out) const override {
+    assert(offset >= 0);
+    const auto read = [&](auto ids) {
+      const std::int64_t available = work_.wait_for(split_, offset + std::ssize(ids));
+      while (!ids.empty()) {
+        const std::int64_t position = offset % available;
+        const auto part =
+            static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(ids), available - position));
+        work_.tokens().read(split_, position, ids.first(part));
+        ids = ids.subspan(part);
+        offset += static_cast<std::int64_t>(part);
+      }
+    };
+    std::visit(read, out);
+  }
+
+ private:
+  const Work& work_;
+  const SharedTokens::Split split_;
+};
+
+struct Corpus {
+  Split train{work, SharedTokens::train}, val{work, SharedTokens::val};
+  Work work;  // the last, since its destructor waits for the readers of the splits
+};
+
+}  // namespace
 
 TextCorpus::TextCorpus(std::vector<std::string> files, Tokenizer tokenizer, int threads,
                        const std::string& text_key, const OncePerHost& once_per_host,
-                       WantedSplits wanted)
-    : work_(std::make_shared<Work>(std::move(files), std::move(tokenizer), threads, text_key,
-                                   once_per_host, wanted)) {}
-
-std::shared_ptr<const TokenSource> TextCorpus::train() const {
-  return {work_, &work_->train};
-}
-
-std::shared_ptr<const TokenSource> TextCorpus::val() const {
-  return {work_, &work_->val};
+                       WantedSplits wanted) {
+  const std::shared_ptr<const Corpus> corpus(
+      new Corpus{.work = Work(std::move(files), std::move(tokenizer), threads, text_key,
+                              once_per_host, wanted)});
+  train_ = {corpus, &corpus->train};
+  val_ = {corpus, &corpus->val};
 }
 
 }  // namespace tg

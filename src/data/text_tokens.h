@@ -37,12 +37,11 @@ class TextCorpus {
   // if a wanted split has no documents, known at the end of the text; Error(stopped) if the last
   // owner was destroyed while another thread reads; Error(unavailable) if the tokenizing process
   // has exited.
-  std::shared_ptr<const TokenSource> train() const;
-  std::shared_ptr<const TokenSource> val() const;
+  std::shared_ptr<const TokenSource> train() const { return train_; }
+  std::shared_ptr<const TokenSource> val() const { return val_; }
 
  private:
-  class Work;
-  std::shared_ptr<Work> work_;
+  std::shared_ptr<const TokenSource> train_, val_;
 };
 
 }  // namespace tg

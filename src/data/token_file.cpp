@@ -106,10 +106,6 @@ void TokenFile::open_bin() {
           "{} is cut short or holds no {} ids (expected a multiple of {} bytes, found {})", path(),
           name_of(type_), type_.bytes, bytes);
   tokens_ = bytes / type_.bytes;
-  require_own_width();
-}
-
-void TokenFile::require_own_width() const {
   constexpr std::int64_t kSample = 1 << 16;
   std::vector<std::byte> sample(static_cast<std::size_t>(std::min(kSample, file_.size())));
   sample.resize(static_cast<std::size_t>(file_.read_at(0, sample)));

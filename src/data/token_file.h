@@ -32,7 +32,6 @@ class TokenFile {
  private:
   void open_npy();
   void open_bin();
-  void require_own_width() const;
 
   File file_;
   int limit_;

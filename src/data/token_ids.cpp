@@ -36,21 +36,20 @@ std::optional<BadId> convert_from(std::span<const std::byte> stored, IntegerType
                                   std::int64_t limit, std::span<Id> out) {
   assert(limit <= std::int64_t{std::numeric_limits<Id>::max()} + 1);
   assert(stored.size() == out.size() * static_cast<std::size_t>(type.bytes));
-  const auto* const bytes = stored.data();
+  const auto convert_as = [&]<class Signed>(Signed) {
+    return type.is_signed ? convert<Signed>(stored.data(), limit, out)
+                          : convert<std::make_unsigned_t<Signed>>(stored.data(), limit, out);
+  };
   switch (type.bytes) {
     case 1:
-      return type.is_signed ? convert<std::int8_t>(bytes, limit, out)
-                            : convert<std::uint8_t>(bytes, limit, out);
+      return convert_as(std::int8_t{});
     case 2:
-      return type.is_signed ? convert<std::int16_t>(bytes, limit, out)
-                            : convert<std::uint16_t>(bytes, limit, out);
+      return convert_as(std::int16_t{});
     case 4:
-      return type.is_signed ? convert<std::int32_t>(bytes, limit, out)
-                            : convert<std::uint32_t>(bytes, limit, out);
+      return convert_as(std::int32_t{});
     default:
       assert(type.bytes == 8);
-      return type.is_signed ? convert<std::int64_t>(bytes, limit, out)
-                            : convert<std::uint64_t>(bytes, limit, out);
+      return convert_as(std::int64_t{});
   }
 }
 

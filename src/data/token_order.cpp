@@ -4,7 +4,6 @@
 #include <cassert>
 
 #include "base/error.h"
-#include "data/stream_position.h"
 
 namespace tg {
 
@@ -39,10 +38,6 @@ std::optional<Place> StreamOrder::advance() {
     dealt_ = 0;
   }
   return place;
-}
-
-LoaderState StreamOrder::state() const {
-  return {.token_offset = step_begin_ + dealt_ * span_, .micro_batches = dealt_};
 }
 
 void StreamOrder::restore(const LoaderState& state) {

@@ -77,7 +77,9 @@ class StreamOrder final : public TokenOrder {
               std::int64_t micro_batches, int rank, int world_size);
 
   std::optional<Place> advance() override;
-  LoaderState state() const override;
+  LoaderState state() const override {
+    return {.token_offset = step_begin_ + dealt_ * span_, .micro_batches = dealt_};
+  }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return longest_; }
   void reshape(const BatchShape& shape) override;

@@ -11,7 +11,6 @@
 #include "data/documents_order.h"
 
 namespace tg {
-
 namespace {
 
 // 0, no limit, is the longest.

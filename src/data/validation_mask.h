@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "config/settings.h"
-#include "text/ranked_piece.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg {
 

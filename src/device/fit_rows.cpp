@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "base/exhausted.h"
+#include "base/program.h"
 #include "device/gpu.h"
 #include "device/gpu_memory.h"
 

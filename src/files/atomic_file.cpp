@@ -19,12 +19,6 @@ namespace {
 // cache all bytes at once and, on slow storage, write them in one fsync of many minutes.
 constexpr size_t kPart = 1 << 20, kSyncedAtOnce = 16 << 20;
 
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 constexpr std::string_view kTemporary = ".tmp.";
 
 // Returns NAME of NAME.tmp.PID; empty for another kind of name.
@@ -78,7 +72,8 @@ FileDigest AtomicFile::commit() {
   report_progress(0);
   require(file_.close(), "closing");
   require(file_.rename(), "renaming");
-  sync_folder(folder_of(file_.path()));
+  const auto folder = std::filesystem::path(file_.path()).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
   return {bytes_, xxh3_.value()};
 }
 

@@ -9,7 +9,6 @@
 #include "base/progress.h"
 
 namespace tg {
-
 namespace {
 
 constexpr size_t kPart = 4 << 20;  // bytes between two progress reports of a long read
@@ -46,11 +45,6 @@ bool FileSource::grow() {
   if (now < size_) return false;
   size_ = now;
   return true;
-}
-
-MemorySource::MemorySource(std::string_view bytes, std::string name)
-    : ByteSource(std::move(name)), bytes_(bytes) {
-  size_ = bytes.size();
 }
 
 void MemorySource::read(uint64_t offset, void* to, size_t count) const {

@@ -51,7 +51,10 @@ class FileSource final : public ByteSource {
 // Refers to the bytes without copying them.
 class MemorySource final : public ByteSource {
  public:
-  MemorySource(std::string_view bytes, std::string name);
+  MemorySource(std::string_view bytes, std::string name)
+      : ByteSource(std::move(name)), bytes_(bytes) {
+    size_ = bytes.size();
+  }
   using ByteSource::read;
   void read(uint64_t offset, void* to, size_t count) const override;
 

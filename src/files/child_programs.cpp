@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,10 +15,12 @@
 #include <cstring>
 #include <list>
 #include <optional>
+#include <span>
 
 #include "base/elapsed.h"
 #include "base/escaped.h"
 #include "base/progress.h"
+#include "files/file.h"
 #include "files/file_writer.h"
 
 namespace tg {
@@ -42,27 +43,21 @@ class Descriptor {
   int descriptor_;
 };
 
-class MemoryFile : public Descriptor {
- public:
-  explicit MemoryFile(std::string_view content = {})
-      : Descriptor(::memfd_create("child", MFD_CLOEXEC), "a file in memory") {
-    REQUIRE(write_fully(get(), content.data(), content.size()) == content.size(), ExitCode::io,
-            "a file of {} bytes in memory: {}", content.size(), std::strerror(errno));
-    ::lseek(get(), 0, SEEK_SET);
-  }
-  std::string content() const {
-    std::string bytes(static_cast<std::size_t>(std::max<off_t>(::lseek(get(), 0, SEEK_END), 0)),
-                      '\0');
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      const auto count =
-          ::pread(get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-      REQUIRE(count > 0, ExitCode::io, "a file in memory: {}", std::strerror(errno));
-      done += static_cast<std::size_t>(count);
-    }
-    return bytes;
-  }
-};
+// Returns a file in memory for a standard stream of a child.
+File memory_file(std::string_view content = {}) {
+  auto file = File::in_memory("child");
+  REQUIRE(file, ExitCode::io, "a file in memory: {}", std::strerror(errno));
+  REQUIRE(write_fully(file->descriptor(), content.data(), content.size()) == content.size(),
+          ExitCode::io, "a file of {} bytes in memory: {}", content.size(), std::strerror(errno));
+  ::lseek(file->descriptor(), 0, SEEK_SET);
+  return *std::move(file);
+}
+
+std::string content_of(const File& file) {
+  std::string bytes(static_cast<std::size_t>(file.size()), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -164,8 +159,8 @@ class Child {
  public:
   explicit Child(const ChildProgram& program)
       : program_(program),
-        input_(program.input),
-        process_(start(program, {input_.get(), output_.get(), errors_.get()})),
+        input_(memory_file(program.input)),
+        process_(start(program, {input_.descriptor(), output_.descriptor(), errors_.descriptor()})),
         ended_(static_cast<int>(::syscall(SYS_pidfd_open, process_.pid(), 0)), "a child process") {}
 
   bool running() const { return process_.running(); }
@@ -174,18 +169,16 @@ class Child {
   // Returns the output of a child that has exited.
   ChildOutput take(ExitCode failure) {
     const int status = process_.wait();
+    const auto how = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                         : fmt::format("exit status {}", WEXITSTATUS(status));
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0, failure, "{}: {} failed ({}){}",
-            program_.name, program_.arguments[0], how_it_ended(status), stderr_tail());
-    return {output_.content(), stderr_tail()};
+            program_.name, program_.arguments[0], how, stderr_tail());
+    return {content_of(output_), stderr_tail()};
   }
 
  private:
-  static std::string how_it_ended(int status) {
-    return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                               : fmt::format("exit status {}", WEXITSTATUS(status));
-  }
   std::string stderr_tail() const {
-    std::string words = errors_.content();
+    std::string words = content_of(errors_);
     std::replace(words.begin(), words.end(), '\n', ' ');
     const auto first = words.find_first_not_of(' '), last = words.find_last_not_of(' ');
     if (first == std::string::npos) return "";
@@ -193,7 +186,7 @@ class Child {
   }
 
   const ChildProgram& program_;
-  MemoryFile input_, output_, errors_;
+  File input_, output_ = memory_file(), errors_ = memory_file();
   Process process_;
   Descriptor ended_;
 };

@@ -24,7 +24,6 @@ namespace {
 
 constexpr size_t kPart = 1 << 20;
 constexpr int kMaxThreads = 16;  // about 25 MB each
-constexpr std::string_view kXzMagic("\xFD\x37\x7A\x58\x5A\0", 6), kZlibMagic("\x78\xDA");
 
 // Collects what an encoder or decoder produces, part by part.
 class Output {
@@ -47,55 +46,6 @@ class Output {
   std::string bytes_;
   size_t max_size_;
   std::string name_;
-};
-
-struct XzStream : lzma_stream {
-  XzStream() : lzma_stream(LZMA_STREAM_INIT) {}
-  ~XzStream() { lzma_end(this); }
-  XzStream(const XzStream&) = delete;
-  XzStream& operator=(const XzStream&) = delete;
-
-  // Encodes all of `bytes`; returns the last result.
-  lzma_ret run(std::string_view bytes, Output& output) {
-    next_in = reinterpret_cast<const uint8_t*>(bytes.data());
-    avail_in = bytes.size();
-    lzma_ret result = LZMA_OK;
-    while (result == LZMA_OK) {
-      next_out = reinterpret_cast<uint8_t*>(output.part().data());
-      avail_out = kPart;
-      result = lzma_code(this, LZMA_FINISH);
-      output.take(kPart - avail_out);
-    }
-    return result;
-  }
-};
-
-struct DeflateStream : z_stream {
-  DeflateStream() : z_stream{} {
-    if (deflateInit(this, 9) != Z_OK) throw std::bad_alloc();
-  }
-  ~DeflateStream() { deflateEnd(this); }
-  DeflateStream(const DeflateStream&) = delete;
-  DeflateStream& operator=(const DeflateStream&) = delete;
-
-  // Compresses all of `bytes`, in parts, since zlib's counts have 32 bits; returns the last result.
-  int run(std::string_view bytes, Output& output) {
-    int result = Z_OK;
-    while (result == Z_OK) {
-      if (avail_in == 0) {
-        const std::string_view part = bytes.substr(0, kPart);
-        bytes.remove_prefix(part.size());
-        // zlib only reads through this pointer, although it is not const.
-        next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
-        avail_in = static_cast<uInt>(part.size());
-      }
-      next_out = reinterpret_cast<Bytef*>(output.part().data());
-      avail_out = kPart;
-      result = deflate(this, bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
-      output.take(kPart - avail_out);
-    }
-    return result;
-  }
 };
 
 // Decodes exactly one complete stream, with nothing after it.
@@ -139,18 +89,42 @@ std::string compress_xz(std::string_view bytes) {
   options.check = LZMA_CHECK_CRC64;
   options.block_size = 1 << 20;
   options.threads = static_cast<uint32_t>(std::min(available_cores(), kMaxThreads));
-  XzStream stream;
+  lzma_stream stream = LZMA_STREAM_INIT;
+  const std::unique_ptr<lzma_stream, Deleter<lzma_end>> owner(&stream);
   lzma_ret result = lzma_stream_encoder_mt(&stream, &options);
-  if (result == LZMA_OK) result = stream.run(bytes, output);
+  stream.next_in = reinterpret_cast<const uint8_t*>(bytes.data());
+  stream.avail_in = bytes.size();
+  while (result == LZMA_OK) {
+    stream.next_out = reinterpret_cast<uint8_t*>(output.part().data());
+    stream.avail_out = kPart;
+    result = lzma_code(&stream, LZMA_FINISH);
+    output.take(kPart - stream.avail_out);
+  }
   if (result == LZMA_MEM_ERROR) throw std::bad_alloc();
   assert(result == LZMA_STREAM_END);
   return std::move(output).bytes();
 }
 
+// Compresses in parts, since zlib's counts have 32 bits.
 std::string compress_zlib(std::string_view bytes) {
   Output output(SIZE_MAX, "");
-  DeflateStream stream;
-  [[maybe_unused]] const int result = stream.run(bytes, output);
+  z_stream stream{};
+  if (deflateInit(&stream, 9) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, Deleter<deflateEnd>> owner(&stream);
+  int result = Z_OK;
+  while (result == Z_OK) {
+    if (stream.avail_in == 0) {
+      const std::string_view part = bytes.substr(0, kPart);
+      bytes.remove_prefix(part.size());
+      // zlib only reads through this pointer, although it is not const.
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+      stream.avail_in = static_cast<uInt>(part.size());
+    }
+    stream.next_out = reinterpret_cast<Bytef*>(output.part().data());
+    stream.avail_out = kPart;
+    result = deflate(&stream, bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
+    output.take(kPart - stream.avail_out);
+  }
   assert(result == Z_STREAM_END);
   return std::move(output).bytes();
 }
@@ -193,10 +167,10 @@ std::string brotli_begin(std::string_view bytes, size_t count) {
 }
 
 bool is_xz(std::string_view bytes) {
-  return bytes.starts_with(kXzMagic);
+  return bytes.starts_with(magic_of(Compression::xz));
 }
 bool is_zlib(std::string_view bytes) {
-  return bytes.starts_with(kZlibMagic);
+  return bytes.starts_with(magic_of(Compression::zlib));
 }
 
 }  // namespace tg

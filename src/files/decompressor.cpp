@@ -32,8 +32,6 @@ class Inflate final : public Decompressor {
       throw std::bad_alloc();
   }
   ~Inflate() override { inflateEnd(&stream_); }
-  Inflate(const Inflate&) = delete;
-  Inflate& operator=(const Inflate&) = delete;
 
   Step step(std::string_view packed, std::span<char> to) override {
     // zlib's counts have 32 bits, and it only reads through this pointer, although it is not const.
@@ -64,8 +62,6 @@ class Unxz final : public Decompressor {
     assert(result == LZMA_OK);
   }
   ~Unxz() override { lzma_end(&stream_); }
-  Unxz(const Unxz&) = delete;
-  Unxz& operator=(const Unxz&) = delete;
 
   Step step(std::string_view packed, std::span<char> to) override {
     stream_.next_in = reinterpret_cast<const std::uint8_t*>(packed.data());
@@ -109,8 +105,6 @@ class Unzstd final : public Decompressor {
     ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kWindowBits);
   }
   ~Unzstd() override { ZSTD_freeDStream(stream_); }
-  Unzstd(const Unzstd&) = delete;
-  Unzstd& operator=(const Unzstd&) = delete;
 
   Step step(std::string_view packed, std::span<char> to) override {
     ZSTD_inBuffer in{packed.data(), packed.size(), 0};
@@ -149,8 +143,6 @@ class Unbrotli final : public Decompressor {
     if (state_ == nullptr) throw std::bad_alloc();
   }
   ~Unbrotli() override { BrotliDecoderDestroyInstance(state_); }
-  Unbrotli(const Unbrotli&) = delete;
-  Unbrotli& operator=(const Unbrotli&) = delete;
 
   Step step(std::string_view packed, std::span<char> to) override {
     std::size_t available_in = packed.size(), available_out = to.size();
@@ -198,6 +190,13 @@ std::unique_ptr<Decompressor> make_decompressor(Compression compression) {
 std::string_view suffix_of(Compression compression) {
   constexpr std::array<std::string_view, 5> suffixes = {".gz", "zlib", ".xz", ".zst", "brotli"};
   return suffixes.at(static_cast<std::size_t>(compression));
+}
+
+std::string_view magic_of(Compression compression) {
+  using namespace std::string_view_literals;
+  constexpr std::array magics = {"\x1f\x8b"sv, "\x78\xda"sv, "\xfd\x37zXZ\0"sv,
+                                 "\x28\xb5\x2f\xfd"sv, ""sv};
+  return magics.at(static_cast<std::size_t>(compression));
 }
 
 }  // namespace tg

@@ -18,6 +18,9 @@ class Decompressor {
     std::string_view fault;  // why it cannot be decoded; empty: no error so far
   };
 
+  Decompressor() = default;
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
   virtual ~Decompressor() = default;
   // Consumes bytes from the front of `packed` and writes to `to`, which is not empty. If both
   // counts are 0, it needs more input than `packed` has. Uses at most 128 MiB of memory, whatever
@@ -29,5 +32,8 @@ std::unique_ptr<Decompressor> make_decompressor(Compression compression);
 
 // Returns ".gz", "zlib", ".xz", ".zst" or "brotli", for messages and as file name suffixes.
 std::string_view suffix_of(Compression compression);
+
+// Returns the bytes that begin a stream: for zlib those of levels 7 to 9, for brotli none.
+std::string_view magic_of(Compression compression);
 
 }  // namespace tg

@@ -15,7 +15,6 @@
 #include "files/file_writer.h"
 
 namespace tg {
-
 namespace {
 
 // Returns whether the path leads to nothing that this user can read; other errors are the
@@ -87,10 +86,6 @@ std::optional<File> File::in_memory(const std::string& name) {
   const int descriptor = ::memfd_create(name.c_str(), MFD_CLOEXEC);
   if (descriptor < 0) return {};
   return File("a file in memory for " + name, descriptor, true);
-}
-
-std::int64_t File::size() const {
-  return version().size;
 }
 
 struct stat File::status() const {

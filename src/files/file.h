@@ -32,7 +32,7 @@ class File {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
-  std::int64_t size() const;  // current size in bytes
+  std::int64_t size() const { return version().size; }  // current size in bytes
   // Changes when the file is written to or replaced.
   struct Version {
     std::int64_t size = 0, inode = 0, modified_ns = 0;

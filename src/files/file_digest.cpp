@@ -1,17 +1,32 @@
 #include "files/file_digest.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "base/progress.h"
 #include "base/strings.h"
 #include "files/byte_source.h"
-#include "files/json_fields.h"
-#include "files/xxh3.h"
+#include "files/json_file.h"
 
 namespace tg {
+namespace {
+
+// Checkpoints store such digests: changing these constants would invalidate them.
+constexpr std::int64_t block_bytes = 16 << 10;
+constexpr std::int64_t max_blocks = 8;
+
+std::vector<std::int64_t> block_offsets(std::int64_t size) {
+  std::vector<std::int64_t> offsets;
+  if (size <= max_blocks * block_bytes) {
+    for (std::int64_t at = 0; at < size; at += block_bytes) offsets.push_back(at);
+  } else {
+    for (std::int64_t i = 0; i < max_blocks; ++i)
+      offsets.push_back(i * (size - block_bytes) / (max_blocks - 1));
+  }
+  return offsets;
+}
+
+}  // namespace
 
 FileDigest digest_of(const std::string& path) {
   const FileSource file(path);
@@ -37,6 +52,16 @@ FileDigest digest_of_json(const nlohmann::json& object, const std::string& where
   const auto xxh3 = parse_number<std::uint64_t>(digits, 16);
   fields.require(digits.size() == 16 && xxh3, "xxh3", "16 hexadecimal digits");
   return {bytes, *xxh3};
+}
+
+void SampledDigest::add(const File& file) {
+  const std::int64_t size = file.size();
+  xxh3_.add(&size, sizeof size);
+  const auto offsets = block_offsets(size);
+  for (const auto at : offsets) file.prefetch(at, block_bytes);  // wait once for all
+  std::vector<std::byte> block(block_bytes);
+  for (const auto at : offsets)
+    xxh3_.add(block.data(), static_cast<std::size_t>(file.read_at(at, block)));
 }
 
 }  // namespace tg

@@ -14,7 +14,6 @@
 #include "files/folder.h"
 
 namespace tg {
-
 namespace {
 
 struct flock whole_file(FileLock kind) {

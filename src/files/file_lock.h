@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "base/remove_on_exit.h"
+#include "base/process_exit.h"
 
 namespace tg {
 

@@ -1,7 +1,6 @@
 #include "files/file_writer.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <cassert>
 #include <cerrno>
@@ -11,7 +10,6 @@
 #include "files/file_lock.h"
 
 namespace tg {
-
 namespace {
 
 // Calls write(done), which returns the number of bytes written or -1, until all are written or a
@@ -57,14 +55,6 @@ bool FileWriter::write_at(std::int64_t offset, const void* bytes, std::size_t co
     return ::pwrite(descriptor_, from + done, count - done, offset + static_cast<off_t>(done));
   };
   return repeat(count, write) == count;
-}
-
-bool FileWriter::sync_data() {
-  return ::fdatasync(descriptor_) == 0;
-}
-
-bool FileWriter::sync() {
-  return ::fsync(descriptor_) == 0;
 }
 
 bool FileWriter::close() {

@@ -1,10 +1,12 @@
 #pragma once
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "base/remove_on_exit.h"
+#include "base/process_exit.h"
 
 namespace tg {
 
@@ -28,8 +30,8 @@ class FileWriter {
   [[nodiscard]] bool write(const void* bytes, std::size_t count);
   // Overwrites bytes; the next write() continues at the end of the previous write().
   [[nodiscard]] bool write_at(std::int64_t offset, const void* bytes, std::size_t count);
-  [[nodiscard]] bool sync_data();  // fdatasync
-  [[nodiscard]] bool sync();       // fsync
+  [[nodiscard]] bool sync_data() { return ::fdatasync(descriptor_) == 0; }
+  [[nodiscard]] bool sync() { return ::fsync(descriptor_) == 0; }
   // Releases the descriptor even if it fails. Network file systems may report a full disk only
   // here.
   [[nodiscard]] bool close();

@@ -15,40 +15,12 @@ constexpr std::int64_t kFreeBytes = 64 << 20, kMaxRatio = 500;
 constexpr std::array kCompressions = {Compression::gzip, Compression::zstd, Compression::xz};
 constexpr std::size_t kMagicBytes = 6;  // the longest magic number
 
+// A stream of zstd may also be a skippable frame, with which pzstd begins.
 bool begins(std::string_view head, Compression compression) {
   using namespace std::string_view_literals;
-  switch (compression) {
-    case Compression::gzip:
-      return head.starts_with("\x1f\x8b"sv);
-    case Compression::xz:
-      return head.starts_with("\xfd\x37zXZ\0"sv);
-    case Compression::zstd:
-      // A frame, or a skippable frame, with which pzstd begins.
-      return head.starts_with("\x28\xb5\x2f\xfd"sv) ||
-             (head.size() >= 4 && (head[0] & '\xf0') == '\x50' &&
-              head.substr(1, 3) == "\x2a\x4d\x18"sv);
-    case Compression::zlib:
-    case Compression::brotli:
-      break;
-  }
-  return false;
-}
-
-// Returns whether `head`, shorter than the magic number, is its beginning: a truncated file.
-bool may_begin(std::string_view head, Compression compression) {
-  using namespace std::string_view_literals;
-  switch (compression) {
-    case Compression::gzip:
-      return "\x1f\x8b"sv.starts_with(head);
-    case Compression::xz:
-      return "\xfd\x37zXZ\0"sv.starts_with(head);
-    case Compression::zstd:
-      return "\x28\xb5\x2f\xfd"sv.starts_with(head);
-    case Compression::zlib:
-    case Compression::brotli:
-      break;
-  }
-  return false;
+  const bool skippable =
+      head.size() >= 4 && (head[0] & '\xf0') == '\x50' && head.substr(1, 3) == "\x2a\x4d\x18"sv;
+  return head.starts_with(magic_of(compression)) || (compression == Compression::zstd && skippable);
 }
 
 std::optional<Compression> find(const auto& is_it) {
@@ -95,10 +67,12 @@ std::size_t UnpackedFile::read(std::span<char> to) {
     made_ += static_cast<std::int64_t>(step.made);
     if (!step.fault.empty()) refuse(step.fault);
     if (step.ended) stream_.reset();
-    if (step.made > 0) {
-      check_ratio();
-      return step.made;
-    }
+    const auto taken = read_ - std::ssize(rest_);
+    REQUIRE(made_ <= kFreeBytes + kMaxRatio * taken, ExitCode::bad_data,
+            "{} unpacks to more than {} times its size at byte {} (found {} bytes); if that is "
+            "intended, unpack it to a file and pass that file",
+            path(), kMaxRatio, taken, made_);
+    if (step.made > 0) return step.made;
     if (step.taken == 0 && !step.ended && !fill()) refuse("it is cut short");
   }
   return 0;
@@ -127,19 +101,12 @@ bool UnpackedFile::begin_stream() {
     return false;
   }
   const bool otherwise = !begins(rest_, *compression_);
-  if (otherwise && !has_stream_ && !may_begin(rest_, *compression_)) refuse_text();
+  const bool is_magic_cut_short = magic_of(*compression_).starts_with(rest_);
+  if (otherwise && !has_stream_ && !is_magic_cut_short) refuse_text();
   if (otherwise && rest_.size() >= kMagicBytes) refuse("it begins otherwise");
   has_stream_ = true;
   stream_ = make_decompressor(*compression_);
   return true;
-}
-
-void UnpackedFile::check_ratio() const {
-  const auto taken = read_ - std::ssize(rest_);
-  REQUIRE(made_ <= kFreeBytes + kMaxRatio * taken, ExitCode::bad_data,
-          "{} unpacks to more than {} times its size at byte {} (found {} bytes); if that is "
-          "intended, unpack it to a file and pass that file",
-          path(), kMaxRatio, taken, made_);
 }
 
 // Throws if the file is text although its name says that it is compressed. The buffer may end

@@ -35,7 +35,6 @@ class UnpackedFile {
  private:
   bool fill();  // reads more of the file; returns false at its end
   bool begin_stream();
-  void check_ratio() const;
   void refuse_text() const;
   [[noreturn]] void refuse(std::string_view why) const;
 

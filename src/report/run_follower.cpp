@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 
-#include "files/json_fields.h"
 #include "files/json_file.h"
 
 namespace tg {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "files/json_fields.h"
 #include "files/json_file.h"
 #include "run_log/events.h"
 

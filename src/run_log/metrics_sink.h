@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "files/jsonl.h"
+#include "files/append_file.h"
 #include "run_log/event_schema.h"
 #include "run_log/events.h"
 

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/process_exit.h"
 #include "config/resolved.h"
+#include "files/append_file.h"
 #include "files/json_file.h"
-#include "files/jsonl.h"
 #include "run_log/metrics_sink.h"
 #include "run_log/tensorboard_sink.h"
 

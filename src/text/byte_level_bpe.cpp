@@ -34,13 +34,15 @@ struct Candidate {
 
 ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
     : pre_tokenizer_(std::move(vocabulary.pre_tokenizer)),
-      splittable_(pre_tokenizer_.may_cut_before_spaces()),
       nfc_(vocabulary.nfc),
-      format_(std::move(vocabulary.format)),
-      merges_(std::move(vocabulary.merges)),
-      bos_id_(vocabulary.bos_id) {
+      merges_(std::move(vocabulary.merges)) {
   pieces_ = std::move(vocabulary.pieces);
   kinds_ = std::move(vocabulary.kinds);
+  format_ = std::move(vocabulary.format);
+  if (nfc_) normalisation_ = "NFC";
+  byte_level_ = true;  // every byte is a piece, so there is no unknown_id_
+  splittable_ = pre_tokenizer_.may_cut_before_spaces();
+  bos_id_ = vocabulary.bos_id;
   const auto is_text = [&](std::size_t id) { return kinds_[id] == PieceKind::normal; };
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     if (!is_text(id) || pieces_[id].size() > 1) continue;

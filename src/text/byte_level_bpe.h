@@ -6,7 +6,6 @@
 
 #include "text/bpe_vocabulary.h"
 #include "text/pre_tokenizer.h"
-#include "text/ranked_piece.h"
 #include "text/tokenizer_model.h"
 
 namespace tg {
@@ -18,12 +17,7 @@ class ByteLevelBpe final : public TokenizerModel {
  public:
   explicit ByteLevelBpe(BpeVocabulary vocabulary);
 
-  std::string_view format() const override { return format_; }
-  std::string normalisation() const override { return nfc_ ? "NFC" : ""; }
   std::string normalized(std::string_view text) const override;
-  bool byte_level() const override { return true; }
-  int bos_id() const override { return bos_id_; }
-  int unknown_id() const override { return -1; }  // every byte is a piece
   void encode(std::string_view text, std::vector<TokenId>& ids) const override;
   // Words are encoded independently, so the preceding text does not matter.
   void encode_continued(std::string_view part, std::vector<TokenId>& ids) const override {
@@ -33,7 +27,6 @@ class ByteLevelBpe final : public TokenizerModel {
                     std::vector<std::string>& parts) const override;
   std::string decode(std::span<const TokenId> ids) const override;
   std::string decode_continued(std::span<const TokenId> ids) const override { return decode(ids); }
-  bool splittable() const override { return splittable_; }
 
   // Returns whether GPT-2's pattern alone splits text into words.
   bool has_gpt2_words() const { return pre_tokenizer_.is_gpt2(); }
@@ -43,15 +36,11 @@ class ByteLevelBpe final : public TokenizerModel {
 
  private:
   void merge(std::string_view word, std::vector<TokenId>& ids) const;
-
   void encode_normalized(std::string_view text, std::vector<TokenId>& ids) const;
 
   PreTokenizer pre_tokenizer_;
-  bool splittable_;
   bool nfc_;
-  std::string format_;
   std::unordered_map<std::uint64_t, BpeVocabulary::Merge> merges_;  // BpeVocabulary::merges
-  int bos_id_;
   std::array<TokenId, 256> id_of_byte_{};
   std::unordered_map<std::string_view, TokenId> words_;  // words that are one piece
 };

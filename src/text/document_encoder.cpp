@@ -57,7 +57,12 @@ void DocumentEncoder::submit_more() {
   while (in_flight_.size() < max_in_flight_) {
     auto texts = take_texts();
     if (texts.empty()) return;
-    Job job([this, job_texts = std::move(texts)] { return encode(job_texts); });
+    Job job([this, job_texts = std::move(texts)] {
+      std::vector<Part> parts;
+      parts.reserve(job_texts.size());
+      for (const Text& text : job_texts) parts.push_back(encode(text));
+      return parts;
+    });
     in_flight_.push_back(job.get_future());
     {
       const std::lock_guard lock(mutex_);
@@ -111,13 +116,6 @@ DocumentEncoder::Part DocumentEncoder::encode(const Text& text) const {
     tokenizer_.encode_continued(text.text, part.tokens);
   }
   return part;
-}
-
-std::vector<DocumentEncoder::Part> DocumentEncoder::encode(const std::vector<Text>& texts) const {
-  std::vector<Part> parts;
-  parts.reserve(texts.size());
-  for (const Text& text : texts) parts.push_back(encode(text));
-  return parts;
 }
 
 void DocumentEncoder::work() {

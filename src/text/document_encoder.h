@@ -59,7 +59,6 @@ class DocumentEncoder {
   void submit_more();
   std::vector<Text> take_texts();
   Part encode(const Text& text) const;
-  std::vector<Part> encode(const std::vector<Text>& texts) const;
   void work();
 
   const Tokenizer& tokenizer_;

@@ -28,7 +28,12 @@ std::optional<Document> DocumentReader::next() {
   while (true) {
     if (!file_ && !parquet_) {
       if (next_path_ == paths_.size()) return {};
-      open_next();
+      const auto& path = paths_[next_path_++];
+      if (is_parquet_named(path)) {
+        parquet_.emplace(path, text_key_);
+      } else {
+        file_.emplace(path, separator_, text_key_);
+      }
     }
     auto document = parquet_ ? next_of_parquet() : next_of_text();
     if (!document) {
@@ -38,15 +43,6 @@ std::optional<Document> DocumentReader::next() {
     } else if (!is_blank(document->text)) {
       return document;
     }
-  }
-}
-
-void DocumentReader::open_next() {
-  const auto& path = paths_[next_path_++];
-  if (is_parquet_named(path)) {
-    parquet_.emplace(path, text_key_);
-  } else {
-    file_.emplace(path, separator_, text_key_);
   }
 }
 

@@ -37,7 +37,6 @@ class DocumentReader {
   std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  void open_next();
   // Return the next document of the open file, which may be blank; nullopt at its end.
   std::optional<Document> next_of_text();
   std::optional<Document> next_of_parquet();

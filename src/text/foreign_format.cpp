@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "base/utf8.h"
 #include "files/magic.h"
 
 namespace tg {
@@ -28,10 +29,7 @@ std::uint32_t unit_at(std::string_view text, std::size_t at, std::size_t bytes, 
 }
 
 bool is_surrogate(std::uint32_t unit) {
-  return unit >= 0xd800 && unit < 0xe000;
-}
-bool is_high_surrogate(std::uint32_t unit) {
-  return unit >= 0xd800 && unit < 0xdc00;
+  return is_high_surrogate(unit) || is_low_surrogate(unit);
 }
 bool is_text(std::uint32_t point) {
   const bool is_control = point < 0x80 && is_control_character(static_cast<char>(point));
@@ -72,7 +70,7 @@ bool is_utf16(std::string_view text, Order order) {
     if (!is_high_surrogate(unit)) return false;
     if (at + 4 > text.size()) break;  // its low surrogate is beyond the sample
     const auto low = unit_at(text, at += 2, 2, order);
-    if (!is_surrogate(low) || is_high_surrogate(low)) return false;
+    if (!is_low_surrogate(low)) return false;
   }
   return text.size() >= 2 && has_few_upper_halves(text, order);
 }
@@ -162,7 +160,7 @@ std::optional<Format> format_of(std::string_view head) {
 }  // namespace
 
 std::string_view wide_encoding(std::string_view sample) {
-  sample = sample.substr(0, kEncodingSample);
+  sample = sample.substr(0, kForeignHead);
   if (!has_control_characters(sample)) return {};
   if (is_utf32(sample, Order::little)) return "UTF-32LE";
   if (is_utf32(sample, Order::big)) return "UTF-32BE";

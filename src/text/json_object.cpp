@@ -26,13 +26,6 @@ std::optional<unsigned> code_unit(std::string_view digits) {
   return parse_number<unsigned>(digits.substr(0, kUnitDigits), 16);
 }
 
-bool is_high_surrogate(unsigned unit) {
-  return unit >= 0xd800 && unit < 0xdc00;
-}
-bool is_low_surrogate(unsigned unit) {
-  return unit >= 0xdc00 && unit < 0xe000;
-}
-
 // Appends the character of the escape \uXXXX at `at`, or of a surrogate pair of escapes, and
 // returns the offset of its end.
 std::size_t append_code_units(std::string_view written, std::size_t at, JsonText& result) {

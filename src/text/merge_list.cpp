@@ -1,18 +1,12 @@
-#include "text/merge_list.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/escaped.h"
 #include "files/file.h"
 #include "files/json_file.h"
-#include "text/bpe_builder.h"
+#include "text/bpe_vocabulary.h"
 #include "text/byte_spelling.h"
 
 namespace tg {
@@ -150,10 +144,9 @@ class PublishedList {
     const auto where =
         fmt::format("line {}'s \"{}\"", merge.line.number, escaped(merge.line.text, 80));
     const auto left = add_piece(merge.left, where), right = add_piece(merge.right, where);
-    vocabulary_.merges.emplace(
-        BpeVocabulary::pair(left, right),
-        BpeVocabulary::Merge{.rank = static_cast<std::uint32_t>(merge.line.number),
-                             .id = add_piece(merge.left + merge.right, where)});
+    vocabulary_.add_merge(left, right,
+                          {.rank = static_cast<std::uint32_t>(merge.line.number),
+                           .id = add_piece(merge.left + merge.right, where)});
   }
   // Throws if the list is truncated: too many pieces then remain that no merge makes.
   void require_whole() const {

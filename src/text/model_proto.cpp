@@ -31,34 +31,18 @@ struct Field {
 std::optional<Field> take_field(std::string_view& bytes) {
   const auto tag = take_varint(bytes);
   if (!tag) return {};
-  Field field{.number = *tag >> 3, .value = 0, .content = {}};
-  std::uint64_t length = 0;
-  switch (*tag & 7) {
-    case 0: {
-      const auto value = take_varint(bytes);
-      if (!value) return {};
-      field.value = *value;
-      return field;
-    }
-    case 1:
-      length = 8;
-      break;
-    case 5:
-      length = 4;
-      break;
-    case 2: {
-      const auto value = take_varint(bytes);
-      if (!value) return {};
-      length = *value;
-      break;
-    }
-    default:
-      return {};
-  }
-  if (length > bytes.size()) return {};
-  field.content = bytes.substr(0, length);
-  bytes.remove_prefix(length);
-  return field;
+  constexpr unsigned varint = 0, fixed64 = 1, delimited = 2, fixed32 = 5;
+  const auto type = *tag & 7;
+  std::optional<std::uint64_t> number;  // the field's value, else the bytes of its content
+  if (type == varint || type == delimited) number = take_varint(bytes);
+  if (type == fixed64) number = 8;
+  if (type == fixed32) number = 4;
+  if (!number) return {};
+  if (type == varint) return Field{.number = *tag >> 3, .value = *number, .content = {}};
+  if (*number > bytes.size()) return {};
+  const auto content = bytes.substr(0, *number);
+  bytes.remove_prefix(*number);
+  return Field{.number = *tag >> 3, .value = 0, .content = content};
 }
 
 // Calls `visit` for each field; returns false if the bytes are not a complete message.

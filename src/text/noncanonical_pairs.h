@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "text/ranked_piece.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg {
 

@@ -18,19 +18,17 @@ namespace fs = std::filesystem;
 
 // Loads the library beside the program, or in the lib/ of an installation; null if it or Arrow is
 // missing.
-OpenParquetColumn* load_library() {
-  std::error_code error;
-  const auto folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const auto& place : {folder, folder.parent_path() / "lib"}) {
-    void* const library = dlopen((place / kParquetLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr)
-      return reinterpret_cast<OpenParquetColumn*>(dlsym(library, kOpenParquetColumn));
-  }
-  return nullptr;
-}
-
 OpenParquetColumn* library() {
-  static OpenParquetColumn* const open = load_library();
+  static OpenParquetColumn* const open = []() -> OpenParquetColumn* {
+    std::error_code error;
+    const auto folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+    for (const auto& place : {folder, folder.parent_path() / "lib"}) {
+      void* const loaded = dlopen((place / kParquetLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (loaded != nullptr)
+        return reinterpret_cast<OpenParquetColumn*>(dlsym(loaded, kOpenParquetColumn));
+    }
+    return nullptr;
+  }();
   return open;
 }
 
@@ -46,10 +44,6 @@ auto reading(const std::string& path, auto f) {
 }
 
 }  // namespace
-
-bool is_parquet_named(std::string_view path) {
-  return path.ends_with(".parquet");
-}
 
 bool can_read_parquet() {
   return library() != nullptr;

@@ -10,7 +10,9 @@
 
 namespace tg {
 
-bool is_parquet_named(std::string_view path);
+inline bool is_parquet_named(std::string_view path) {
+  return path.ends_with(".parquet");
+}
 // Returns whether this program can read Parquet: libtrain_gpt_parquet.so and Arrow are there.
 bool can_read_parquet();
 

@@ -1,16 +1,10 @@
-#include "text/rank_table.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
-#include "text/bpe_builder.h"
-#include "text/text_lines.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg {
 namespace {
@@ -150,14 +144,12 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path,
           "TOKENIZER_PATTERN (make_shards --pattern) to gpt2, cl100k, llama3, qwen2, o200k or a "
           "regular expression, or copy the file again if it was cut short",
           path, ranks, kGpt2Ranks);
-  if (known == nullptr && pattern.empty()) {
-    vocabulary.bos_id = add_special(vocabulary, ranks, kEndOfText);
-    return vocabulary;
+  if (known != nullptr || !pattern.empty()) {
+    vocabulary.format = "bpe";
+    vocabulary.pattern = word_pattern(known != nullptr ? known->pattern : pattern);
+    const auto where = known != nullptr ? "tokenizer " + path : "TOKENIZER_PATTERN";
+    vocabulary.pre_tokenizer = PreTokenizer({pcre2_pattern(vocabulary.pattern, where)}, where);
   }
-  vocabulary.format = "bpe";
-  vocabulary.pattern = word_pattern(known != nullptr ? known->pattern : pattern);
-  const auto where = known != nullptr ? "tokenizer " + path : "TOKENIZER_PATTERN";
-  vocabulary.pre_tokenizer = PreTokenizer({pcre2_pattern(vocabulary.pattern, where)}, where);
   if (known == nullptr) {
     vocabulary.bos_id = add_special(vocabulary, ranks, kEndOfText);
     return vocabulary;

@@ -51,7 +51,12 @@ RawDocuments::RawDocuments(const std::string& path, Separator separator,
   text_.fill_to(kForeignHead);
   refuse_foreign_format(text_.text(), text_.file(), text_key);
   take(text_.text().size() - without_byte_order_mark(text_.text()).size());
-  if (kind_ == TextKind::json) find_form_of_json();
+  if (kind_ != TextKind::json) return;
+  const auto first = skip_json_space();
+  if (first && first != '{' && first != '[')
+    refuse_json("lines of JSON objects, or an array of them");
+  is_array_ = first == '[';
+  if (is_array_) take(1);
 }
 
 void RawDocuments::take(std::size_t bytes) {
@@ -99,15 +104,6 @@ std::optional<RawDocument> RawDocuments::take_part() {
     if (const auto document = take_separated()) return document;
   }
   return take(text_.text().size(), text_.text().size());
-}
-
-void RawDocuments::find_form_of_json() {
-  const auto first = skip_json_space();
-  if (first && first != '{' && first != '[') {
-    refuse_json("lines of JSON objects, or an array of them");
-  }
-  is_array_ = first == '[';
-  if (is_array_) take(1);
 }
 
 std::optional<RawDocument> RawDocuments::take_element() {

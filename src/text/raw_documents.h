@@ -41,7 +41,6 @@ class RawDocuments {
  private:
   std::optional<RawDocument> take_part();
   std::optional<RawDocument> take_separated();
-  void find_form_of_json();
   std::optional<RawDocument> take_element();
   std::size_t find_object_end();
   std::optional<char> skip_json_space();  // returns the next character

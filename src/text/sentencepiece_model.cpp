@@ -35,6 +35,14 @@ std::string normalisation_of(const ModelProto& proto) {
   return names;
 }
 
+std::string keeping_flags_of(const ModelProto& proto) {
+  std::string flags;
+  if (proto.has_rules) flags = "--normalization_rule_name=identity";
+  if (proto.has_rules && proto.removes_spaces) flags += ' ';
+  if (proto.removes_spaces) flags += "--remove_extra_whitespaces=false";
+  return flags;
+}
+
 // The library's predefined normalizers, whose rules join no two letters; other normalizers are
 // custom.
 constexpr std::string_view own_normalizers[] = {"identity", "nfkc", "nmt_nfkc", "nfkc_cf",
@@ -70,21 +78,18 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
             "tokenizer {}: piece {} has {} bytes (expected at most {})", path, id,
             pieces_.back().size(), max_piece_bytes);
   }
+  format_ = "sentencepiece";
   spaces_ = find_spaces();
   normalisation_ = normalisation_of(proto_);
+  keeping_flags_ = keeping_flags_of(proto_);
+  bos_id_ = processor_->bos_id();
+  unknown_id_ = processor_->unk_id();
   splittable_ = find_whether_splittable();
   if (proto_.type == ModelType::unigram && std::ranges::count(own_normalizers, proto_.rules) > 0)
     unigram_ = unigram_pieces();
 }
 
 SentencePieceModel::~SentencePieceModel() = default;
-
-int SentencePieceModel::bos_id() const {
-  return processor_->bos_id();
-}
-int SentencePieceModel::unknown_id() const {
-  return processor_->unk_id();
-}
 
 void SentencePieceModel::encode(std::string_view text, std::vector<TokenId>& ids) const {
   if (unigram_ && text.size() > long_text_bytes) return encode_long(text, ids);
@@ -145,7 +150,7 @@ void SentencePieceModel::encode_long(std::string_view text, std::vector<TokenId>
     } else if (has_bytes) {
       for (const char byte : step) ids.push_back(bytes[static_cast<unsigned char>(byte)]);
     } else if (!after_unknown) {  // consecutive unknown characters are one token
-      ids.push_back(static_cast<TokenId>(unknown_id()));
+      ids.push_back(static_cast<TokenId>(unknown_id_));
     }
     after_unknown = !known;
   };
@@ -175,14 +180,6 @@ std::string SentencePieceModel::decode_continued(std::span<const TokenId> ids) c
   const auto guard_bytes = decode(guarded).size();
   guarded.insert(guarded.end(), ids.begin(), ids.end());
   return decode(guarded).substr(guard_bytes);
-}
-
-std::string SentencePieceModel::keeping_flags() const {
-  std::string flags;
-  if (proto_.has_rules) flags = "--normalization_rule_name=identity";
-  if (proto_.has_rules && proto_.removes_spaces) flags += ' ';
-  if (proto_.removes_spaces) flags += "--remove_extra_whitespaces=false";
-  return flags;
 }
 
 std::string SentencePieceModel::normalized(std::string_view text) const {

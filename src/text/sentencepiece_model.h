@@ -21,12 +21,6 @@ class SentencePieceModel final : public TokenizerModel {
   SentencePieceModel(std::string_view bytes, const std::string& path);
   ~SentencePieceModel() override;
 
-  std::string_view format() const override { return "sentencepiece"; }
-  bool byte_level() const override { return false; }
-  SpaceMarks spaces() const override { return spaces_; }
-  std::string normalisation() const override { return normalisation_; }
-  int bos_id() const override;
-  int unknown_id() const override;
   void encode(std::string_view text, std::vector<TokenId>& ids) const override;
   void encode_continued(std::string_view part, std::vector<TokenId>& ids) const override;
   // Unlike encode(), uses the library's memory for long texts of unigram models too.
@@ -34,9 +28,7 @@ class SentencePieceModel final : public TokenizerModel {
                     std::vector<std::string>& parts) const override;
   std::string decode(std::span<const TokenId> ids) const override;
   std::string decode_continued(std::span<const TokenId> ids) const override;
-  std::string keeping_flags() const override;
   std::string normalized(std::string_view text) const override;
-  bool splittable() const override { return splittable_; }
 
  private:
   SpaceMarks find_spaces() const;
@@ -48,9 +40,6 @@ class SentencePieceModel final : public TokenizerModel {
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   ModelProto proto_;
-  SpaceMarks spaces_;
-  std::string normalisation_;
-  bool splittable_ = false;
   std::unique_ptr<const UnigramPieces> unigram_;  // null: encode_long() does not support the model
   std::vector<std::string> whole_;  // user-defined pieces, which normalization leaves unchanged
 };

@@ -35,16 +35,6 @@ bool TextBuffer::fill() {
   return !ended_;
 }
 
-void TextBuffer::fill_to(std::size_t bytes) {
-  while (text().size() < bytes && fill()) {
-  }
-}
-
-void TextBuffer::take_counted(std::size_t bytes) {
-  position_.advance(text().substr(0, bytes));
-  take(bytes);
-}
-
 bool TextBuffer::looks_like_text(std::int64_t at) const {
   constexpr std::size_t kAround = 4096;
   const auto middle = static_cast<std::size_t>(at - offset_);

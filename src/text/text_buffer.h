@@ -26,10 +26,16 @@ class TextBuffer {
   // if text() is longer than 1 GiB or for what UnpackedFile rejects.
   bool fill();
   // Reads until text() has that many bytes or the file ends.
-  void fill_to(std::size_t bytes);
+  void fill_to(std::size_t bytes) {
+    while (text().size() < bytes && fill()) {
+    }
+  }
   void take(std::size_t bytes) { begin_ += bytes; }
   // Takes bytes and counts their lines and columns.
-  void take_counted(std::size_t bytes);
+  void take_counted(std::size_t bytes) {
+    position_.advance(text().substr(0, bytes));
+    take(bytes);
+  }
 
   // Returns whether the bytes around offset `at`, which was read, look like text, possibly in
   // another encoding.

@@ -12,7 +12,6 @@
 #include "text/caseops.h"
 #include "text/pre_tokenizer.h"
 #include "text/sentencepiece_model.h"
-#include "text/tokenizer_json.h"
 
 namespace tg {
 namespace {

@@ -51,7 +51,7 @@ class Tokenizer {
   bool byte_level() const { return model_->byte_level(); }
   SpaceMarks spaces() const { return model_->spaces(); }
   // Returns the names of the model's settings by which encode() changes a text; empty: none.
-  std::string normalisation() const { return model_->normalisation(); }
+  const std::string& normalisation() const { return model_->normalisation(); }
   int pieces() const { return static_cast<int>(model_->pieces().size()); }
   int bos_id() const { return bos_id_; }  // before every document and prompt; -1: none
   const TokenizerChoices& choices() const { return choices_; }
@@ -67,7 +67,7 @@ class Tokenizer {
 
   // Returns the flags of spm_train that would preserve text where this model's settings do not;
   // empty: it preserves text.
-  std::string keeping_flags() const { return model_->keeping_flags(); }
+  const std::string& keeping_flags() const { return model_->keeping_flags(); }
   // Returns the text after the model's normalization, which precedes its search for pieces;
   // includes characters that are in no piece.
   std::string normalized(std::string_view text) const;

@@ -1,5 +1,3 @@
-#include "text/tokenizer_json.h"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,8 +6,8 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "files/json_file.h"
+#include "text/bpe_vocabulary.h"
 #include "text/byte_spelling.h"
-#include "text/pre_tokenizer.h"
 
 namespace tg {
 namespace {
@@ -26,8 +24,7 @@ std::string type_of(const json& part) {
 
 class Reader {
  public:
-  Reader(const json& file, const std::string& path)
-      : file_(file), path_(path), where_("tokenizer " + path) {}
+  Reader(const json& file, const std::string& path) : file_(file), where_("tokenizer " + path) {}
 
   BpeVocabulary read() && {
     require(
@@ -119,10 +116,7 @@ class Reader {
             fmt::format("the piece \"{}\" without an id", escaped(name, 40)));
     const auto number = id.get<std::uint64_t>();
     require_id(number, name, count_, where_);
-    if (number >= vocabulary_.pieces.size()) {
-      vocabulary_.pieces.resize(number + 1);
-      vocabulary_.kinds.resize(number + 1, PieceKind::unused);
-    }
+    vocabulary_.add_ids_to(number);
     const auto bytes = kind == PieceKind::normal ? bytes_spelled(name) : name;
     require(bytes.has_value(),
             fmt::format("the piece \"{}\", which spells no bytes", escaped(name, 40)));
@@ -186,13 +180,11 @@ class Reader {
         left = merge[0].get<std::string>(), right = merge[1].get<std::string>();
       }
       const auto left_id = id_of(left), right_id = id_of(right);
-      vocabulary_.merges.emplace(BpeVocabulary::pair(left_id, right_id),
-                                 BpeVocabulary::Merge{.rank = rank++, .id = id_of(left + right)});
+      vocabulary_.add_merge(left_id, right_id, {.rank = rank++, .id = id_of(left + right)});
     }
   }
 
   const json& file_;
-  const std::string& path_;
   std::string where_;
   BpeVocabulary vocabulary_;
   std::unordered_map<std::string, TokenId> ids_;

@@ -37,12 +37,16 @@ class TokenizerModel {
   const std::vector<PieceKind>& kinds() const { return kinds_; }
 
   // Methods of Tokenizer with these names.
-  virtual std::string_view format() const = 0;
-  virtual SpaceMarks spaces() const { return {}; }
-  virtual std::string normalisation() const { return {}; }
-  virtual bool byte_level() const = 0;
-  virtual int bos_id() const = 0;
-  virtual int unknown_id() const = 0;
+  std::string_view format() const { return format_; }
+  SpaceMarks spaces() const { return spaces_; }
+  const std::string& normalisation() const { return normalisation_; }
+  const std::string& keeping_flags() const { return keeping_flags_; }
+  bool byte_level() const { return byte_level_; }
+  int bos_id() const { return bos_id_; }
+  int unknown_id() const { return unknown_id_; }
+  // Returns whether a text may be split before a space between two ASCII letters or digits.
+  bool splittable() const { return splittable_; }
+
   virtual void encode(std::string_view text, std::vector<TokenId>& ids) const = 0;
   virtual void encode_continued(std::string_view part, std::vector<TokenId>& ids) const = 0;
   // Encodes like encode() or, if `continued`, encode_continued(), and appends for each id its part
@@ -51,14 +55,15 @@ class TokenizerModel {
                             std::vector<std::string>& parts) const = 0;
   virtual std::string decode(std::span<const TokenId> ids) const = 0;
   virtual std::string decode_continued(std::span<const TokenId> ids) const = 0;
-  virtual std::string keeping_flags() const { return {}; }
   virtual std::string normalized(std::string_view text) const { return std::string(text); }
-  // Returns whether a text may be split before a space between two ASCII letters or digits.
-  virtual bool splittable() const = 0;
 
  protected:
   std::vector<std::string> pieces_;
   std::vector<PieceKind> kinds_;
+  std::string format_, normalisation_, keeping_flags_;
+  SpaceMarks spaces_;
+  bool byte_level_ = false, splittable_ = false;
+  int bos_id_ = -1, unknown_id_ = -1;
 };
 
 }  // namespace tg

@@ -35,18 +35,8 @@ constexpr Range letters[] = {
 
 // Returns whether `character` is exactly one of these letters in UTF-8.
 bool is_letter(std::string_view character) {
-  const auto byte = [&](std::size_t i) {
-    return static_cast<char32_t>(static_cast<unsigned char>(character[i]));
-  };
-  if (!std::all_of(character.begin() + 1, character.end(), continues_utf8_character)) return false;
-  char32_t code = 0;
-  if (character.size() == 1 && byte(0) < 0x80) {
-    code = byte(0);
-  } else if (character.size() == 2 && byte(0) >> 5 == 0x6) {
-    code = (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
-  } else if (character.size() == 3 && byte(0) >> 4 == 0xe) {
-    code = (byte(0) & 0xf) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
-  }
+  if (first_utf8_character(character) != character) return false;
+  const auto code = code_point(character);
   return std::ranges::any_of(
       letters, [&](const Range& range) { return range.first <= code && code <= range.last; });
 }
@@ -68,10 +58,6 @@ bool is_inside(std::string_view text, std::size_t at, std::string_view whole) {
 }
 
 }  // namespace
-
-std::uint64_t UnigramPieces::child_key(std::uint32_t node, char byte) {
-  return std::uint64_t{node} << 8 | static_cast<unsigned char>(byte);
-}
 
 UnigramPieces::UnigramPieces(const std::vector<UnigramPiece>& pieces) : nodes_(1) {
   float least = FLT_MAX;

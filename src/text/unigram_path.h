@@ -30,7 +30,9 @@ class UnigramPieces {
     float score = 0;
     bool user_defined = false;
   };
-  static std::uint64_t child_key(std::uint32_t node, char byte);
+  static std::uint64_t child_key(std::uint32_t node, char byte) {
+    return std::uint64_t{node} << 8 | static_cast<unsigned char>(byte);
+  }
 
   std::vector<Node> nodes_;                                    // the first is the root
   std::unordered_map<std::uint64_t, std::uint32_t> children_;  // by child_key()

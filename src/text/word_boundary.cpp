@@ -20,9 +20,7 @@ bool is_white_space(utf8proc_int32_t point) {
 // `character`: one character of UTF-8, or empty.
 CharacterClass class_of(std::string_view character) {
   if (character.empty()) return CharacterClass::inside;
-  utf8proc_int32_t point = 0;
-  utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(character.data()),
-                   static_cast<utf8proc_ssize_t>(character.size()), &point);
+  const auto point = static_cast<utf8proc_int32_t>(code_point(character));
   if (is_white_space(point)) return CharacterClass::space;
   const auto category = utf8proc_category(point);
   if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO)

@@ -10,7 +10,6 @@
 
 #include "base/escaped.h"
 #include "files/byte_source.h"
-#include "files/json_fields.h"
 #include "files/json_file.h"
 #include "weights/foreign_weights.h"
 #include "weights/pickle/torch_file.h"

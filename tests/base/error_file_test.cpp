@@ -1,5 +1,3 @@
-#include "base/error_file.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_exit.h"
 
 namespace tg {
 namespace {

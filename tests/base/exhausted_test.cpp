@@ -1,10 +1,10 @@
-#include "base/exhausted.h"
-
 #include <gtest/gtest.h>
 
 #include <new>
 #include <string>
 #include <system_error>
+
+#include "base/program.h"
 
 namespace tg {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "base/remove_on_exit.h"
+#include "base/process_exit.h"
 #include "tests/base/run_alone.h"
 
 namespace tg {

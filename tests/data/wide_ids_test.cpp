@@ -5,7 +5,7 @@
 #include "data/aligned_order.h"
 #include "data/calibration_rows.h"
 #include "data/documents_order.h"
-#include "data/find_token.h"
+#include "data/ids.h"
 #include "data/prefetch.h"
 #include "data/synthetic_tokens.h"
 #include "data/text_tokens.h"

@@ -133,7 +133,7 @@ class PlainLoop {
     }
     Communicator alone;
     train_base(model_.gpt, model_.table, joined,
-               {.config = options_.config, .seq_len = options_.seq_len, .bos_id = kBos}, at::kCPU,
+               {.config = options_.config, .bos_id = kBos, .seq_len = options_.seq_len}, at::kCPU,
                alone);
   }
 

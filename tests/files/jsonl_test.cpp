@@ -1,9 +1,8 @@
-#include "files/jsonl.h"
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "files/append_file.h"
 #include "files/json_file.h"
 #include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"

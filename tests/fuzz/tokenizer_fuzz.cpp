@@ -4,7 +4,7 @@
 
 #include "data/byte_count.h"
 #include "tests/fuzz/target.h"
-#include "text/rank_table.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg::fuzz {
 

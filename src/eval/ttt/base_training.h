@@ -14,10 +14,9 @@ namespace tg {
 
 struct PhasedTttOptions {
   PhasedTttConfig config{};
-  std::int64_t seed = 0;    // for drawing the adapters' A
-  std::int64_t bos_id = 0;  // begins a document, and a segment of base training
-  std::int64_t seq_len =
-      0;  // EVAL_SEQ_LEN: length of base training's sequences and segments' limit
+  std::int64_t seed = 0;     // for drawing the adapters' A
+  std::int64_t bos_id = 0;   // begins a document, and a segment of base training
+  std::int64_t seq_len = 0;  // EVAL_SEQ_LEN: base training's sequences, and limit of its segments
   // Joined documents have two BOS between them, and base training has separate batches per rank.
   bool record_quirks = false;
   bool scale_loss = false;  // loss scaling, in fp16

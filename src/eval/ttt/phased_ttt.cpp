@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/python_format.h"
-#include "data/find_token.h"
+#include "data/ids.h"
 
 namespace tg {
 

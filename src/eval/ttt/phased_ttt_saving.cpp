@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "config/entry.h"
 #include "config/types/text.h"
+#include "config/settings.h"
 #include "eval/ttt/phased_ttt.h"
 
 namespace tg {

@@ -1,6 +1,6 @@
 #pragma once
 // Writes the pickle that torch.save would write for plain data (protocol 2, tensors by persistent
-// id), and reads the pickle in a torch.save file with a small stack machine. That supports the
+// id), and reads the pickle in a torch.save file with a small stack machine, which supports the
 // opcodes and the globals that torch.save writes for plain data (collections.OrderedDict,
 // torch._utils._rebuild_tensor_v2 and _rebuild_parameter, torch.*Storage), calls nothing else, and
 // bounds operations, values, memo, nesting and text before it allocates for them. For other classes

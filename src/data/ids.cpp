@@ -1,4 +1,4 @@
-#include "data/find_token.h"
+#include "data/ids.h"
 
 #include <algorithm>
 #include <limits>

@@ -9,7 +9,9 @@
 #include "ops/norm/linear_residual_norm_hopper.h"
 
 // Each is an alias of one function: never called, they need no parameters.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
 extern "C" void no_hopper() {
   std::abort();
 }

@@ -19,7 +19,9 @@
 #include "ops/quantize/gptq_kernel.h"
 
 // Each is an alias of one function: never called, they need no parameters.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wattribute-alias"
+#endif
 extern "C" void no_kernels() {
   std::abort();
 }

@@ -1,4 +1,4 @@
-#include "data/stream_position.h"
+#include "data/token_source.h"
 
 #include <algorithm>
 
