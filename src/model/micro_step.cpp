@@ -38,6 +38,7 @@ void MicroStep::set_size(const PassSize& size) {
   batch_ = {};
   size_ = size;
   taken_ = 0;
+  starts_.clear();
 }
 
 bool MicroStep::join(const DeviceBatch& batch) {
@@ -55,26 +56,20 @@ bool MicroStep::join(const DeviceBatch& batch) {
   return taken_ == 0;
 }
 
-// Each micro-batch has room for as many segments as its feeder's tensor; the empty ones behind its
-// own stay between those of two micro-batches.
+// The empty segments behind a micro-batch's own stay between these and the next one's.
 void MicroStep::join_segments(const DeviceBatch& batch) {
-  const auto capacity = batch.segments.numel() - 1, tokens = batch.inputs.numel();
-  auto& all = batch_.segments;
-  const auto size = size_.joined * capacity + 1;
-  if (!all.defined() || all.numel() != size) {
+  const auto& own = batch.segments;
+  const auto tokens = batch.inputs.numel();
+  starts_.push_back(own.narrow(0, 0, own.numel() - 1) + taken_ * tokens);
+  if (std::ssize(starts_) < size_.joined) return;
+  starts_.push_back(at::full({1}, size_.joined * tokens, own.options()));
+  const auto all = at::cat(std::exchange(starts_, {}));
+  if (batch_.segments.defined() && batch_.segments.numel() == all.numel()) {
+    batch_.segments.copy_(all);
+  } else {  // the feeder's tensor has grown
     invalidate();
-    const auto before =
-        std::exchange(all, at::full({size}, size_.joined * tokens, batch.segments.options()));
-    // The feeder's tensor has grown since the pass's first micro-batch was taken.
-    for (std::int64_t i = 0; i < taken_; ++i) {
-      const auto fewer = (before.numel() - 1) / size_.joined;
-      const auto to = all.narrow(0, i * capacity, capacity);
-      to.fill_((i + 1) * tokens);
-      to.narrow(0, 0, fewer).copy_(before.narrow(0, i * fewer, fewer));
-    }
+    batch_.segments = all;
   }
-  all.narrow(0, taken_ * capacity, capacity)
-      .copy_(batch.segments.narrow(0, 0, capacity) + taken_ * tokens);
 }
 
 void MicroStep::require_longest_segment(const DeviceBatch& batch) {

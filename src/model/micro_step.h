@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "data/feeder.h"
 #include "device/captured_graph.h"
@@ -59,8 +60,9 @@ class MicroStep {
 
   CapturedGraph passes_;
   PassSize size_;
-  std::int64_t taken_ = 0;  // joined micro-batches that await a pass
-  DeviceBatch batch_;       // input of the passes: the batch, or a copy of a chunk or of several
+  std::int64_t taken_ = 0;          // joined micro-batches that await a pass
+  std::vector<at::Tensor> starts_;  // of their segments, in the pass's rows
+  DeviceBatch batch_;  // input of the passes: the batch, or a copy of a chunk or of several
   at::Tensor
       autograd_loss_;  // the forward pass's loss with its autograd graph, until the backward pass
   at::Tensor loss_, objective_;  // detached, at fixed addresses

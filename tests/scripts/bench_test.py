@@ -99,6 +99,13 @@ class Training(BenchTest):
                     self.assertLess(float(apart), 1e-5, f"{label}\n{printed}")
                 self.assertNotEqual(0, float(found[1][1]), "the peer is another program")
 
+    def test_joined_micro_batches_change_rounding_alone(self):
+        printed, rows = self.table_of(self.forked_bench("passes", "--presets", "speedrun_43", "--steps", 7, "--variants",
+                                                        "PASS_TOKENS=0|PASS_TOKENS=65536"))
+        separate, joined = (float(cells[-1]) for label, cells in rows if label.startswith("PASS_TOKENS="))
+        self.assertEqual(0, separate, printed)
+        self.assertTrue(0 < joined < 1e-5, printed)
+
     def test_versions_of_equal_bits_show_it_and_a_changed_setting_shows(self):
         compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--ranks", 2, "--builds", BUILD, BUILD)
         printed, rows = self.table(*compared)

@@ -129,7 +129,7 @@ TEST(TrainStep, PartsOfAMicroBatchHaveTheSegmentsOfTheirOwnRows) {
 TEST(TrainStep, JoinedMicroBatchesGiveTheStepsOfSeparateOnes) {
   for (const auto& model : {test::tiny_record(), test::tiny_speedrun()}) {
     auto settings = test::tiny_settings(model);
-    settings.data.bos_id = {.count = 0};
+    settings.data.bos_id = {.value = 0};
     for (const bool segments : {false, true}) {
       settings.data.document_attention =
           segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;

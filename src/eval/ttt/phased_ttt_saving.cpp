@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/entry.h"
-#include "config/types/text.h"
 #include "config/settings.h"
+#include "config/types/text.h"
 #include "eval/ttt/phased_ttt.h"
 
 namespace tg {

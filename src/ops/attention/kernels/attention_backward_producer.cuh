@@ -86,7 +86,8 @@ struct KeyBlocks {
         units(units_per_head),
         count(shape.batch * shape.kv_heads * units) {}
 
-  // `ctas`: number of CTAs that can be co-resident; `limited`: with AttentionTensors::visible_until.
+  // `ctas`: number of CTAs that can be co-resident; `limited`: with
+  // AttentionTensors::visible_until.
   __host__ static KeyBlocks for_ctas(const AttentionShape& shape, int ctas, bool limited) {
     const int blocks = shape.padded_len / kKeys, pairs = (blocks + 1) / 2;
     return {shape, pairs <= ctas && !limited ? pairs : blocks};
