@@ -52,5 +52,17 @@ TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
   }
 }
 
+TEST(OutOfMemory, JoinedMicroBatchesAreNamedFirst) {
+  auto settings = test::settings_of({});
+  settings.data.loader_order = LoaderOrder::aligned;
+  settings.run.pass_tokens = 98304;  // one micro-batch
+  EXPECT_FALSE(has(message(settings), "PASS_TOKENS"));
+  settings.run.pass_tokens = 2 * 98304;
+  const auto text = message(settings);
+  EXPECT_TRUE(
+      has(text, "; set PASS_TOKENS=0 (a pass for each micro-batch) or ACTIVATION_RECOMPUTE"))
+      << text;
+}
+
 }  // namespace
 }  // namespace tg
