@@ -33,7 +33,7 @@ std::unique_ptr<Decompressor> make_decompressor(Compression compression);
 // Returns ".gz", "zlib", ".xz", ".zst" or "brotli", for messages and as file name suffixes.
 std::string_view suffix_of(Compression compression);
 
-// Returns the bytes that begin a stream: for zlib those of levels 7 to 9, for brotli none.
+// Returns the bytes that begin a stream: for zlib what levels 7 to 9 write, for brotli none.
 std::string_view magic_of(Compression compression);
 
 }  // namespace tg

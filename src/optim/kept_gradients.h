@@ -37,7 +37,7 @@ class StoredGradients {
 //
 // A skipped step adds nothing. A skipped update discards the sums: steps between updates do not
 // check these gradients, so a sum may contain a non-finite value, which would skip every later
-// update. State: "gradient_sum.NAME", this rank's terms of sums over all ranks.
+// update. State: "gradient_sum.NAME", of this rank's gradients alone.
 class GradientSums : public StoredGradients {
  public:
   explicit GradientSums(const ParameterRows& rows);

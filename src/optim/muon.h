@@ -17,8 +17,8 @@ struct MuonOptions {
 // sharded by matrix over the ranks (Parallel Muon, as in the record of 2026-03-23):
 //   b ← μ·b + g;  u = orthogonalize(g + μ·b)
 //   p ← p·(1 − ℓ·weight_decay·wd_multiplier) − ℓ·lr_multiplier·u
-// with the row's multipliers, each times that of the matrix's part (Update::parts). Gradients are
-// in options.dtype. State: b, "momentum", in options.dtype.
+// with the row's multipliers, each times the multiplier of the matrix's part (Update::parts).
+// Gradients are in options.dtype. State: b, "momentum", in options.dtype.
 class Muon : public GroupOptimizer {
  public:
   Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator)

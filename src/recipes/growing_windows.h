@@ -12,7 +12,7 @@
 
 namespace tg {
 
-// Of the passes of a stage. Windows of a query are in tokens, its own included.
+// What a stage's passes take from its windows, which are in tokens and include the query's own.
 struct Windows {
   std::int64_t small, large;
   at::Tensor frequencies;  // [d/4] fp32, radians per position of the rotated pairs of channels

@@ -159,7 +159,7 @@ class TrainLoop {
       if (last) break;
       steps_.launch(step, elapsed_ms, decided);
       if (step == first) {
-        // Makes rank 0 name the run's files and set aside those of an earlier run; no rank saves a
+        // Makes rank 0 name the run's files and set aside an earlier run's files; no rank saves a
         // checkpoint before the barrier.
         steps_.read_back();
         run_.communicator.begin_training();

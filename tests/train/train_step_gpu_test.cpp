@@ -44,9 +44,8 @@ TEST_F(TrainStepGpu, PartsOfAMicroBatchGiveTheSameStepsLaunchedAndReplayed) {
       cut.set_pass_size({.parts = parts});
       for (int step = 0; step < 4; ++step) {
         if (step == 2) cut.train_step().release_graphs();
-        const auto expected = once.step(), found = cut.step();
-        EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
-        EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+        const auto expected = once.step();
+        test::expect_close(cut.step(), expected, step);
       }
     }
   }
@@ -71,8 +70,7 @@ TEST_F(TrainStepGpu, StagesThatAlternateAreCapturedOnceEachAndTakeTheStepsOfLaun
     const auto expected = launched.step({.momentum = 0.9, .stage = stages[step]});
     allocator::resetPeakStats(0);
     const auto found = replayed.step({.momentum = 0.9, .stage = stages[step]});
-    EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
-    EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+    test::expect_close(found, expected, static_cast<int>(step));
     EXPECT_EQ(replayed.train_step().captures(), captures[step]) << step;
     const auto reserved = allocator::getDeviceStats(0).reserved_bytes[0];
     fmt::print("step {} of stage {}, {} captures: {} MiB reserved, at most {}\n", step,

@@ -77,6 +77,12 @@ class TrainingRank {
   TrainStep step_;
 };
 
+// Equal but for the order of summation in fp32.
+inline void expect_close(const StepMetrics& found, const StepMetrics& expected, int step) {
+  EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
+  EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+}
+
 // A step with one gradient that is not finite is skipped, and no other one.
 inline void expect_one_step_skipped(TrainingRank& rank, int steps_before) {
   for (int i = 0; i < steps_before; ++i) EXPECT_FALSE(rank.step().skipped) << i;
