@@ -94,14 +94,17 @@ def print_table(title, columns, rows):
 
 
 def print_phases(title, runs):
-    """Prints the phases of train_gpt's step (TRAINING_TIMING_BREAKDOWN=events) and their parts of it."""
+    """Prints the phases of train_gpt's step (TRAINING_TIMING_BREAKDOWN=events) and their parts of it.
+
+    Means over steps, since the medians of phases do not add up to the median of steps.
+    """
     timings = [timing for run in runs for timing in run.phases]
     if not timings:
         return
     micro = timings[0]["micro_steps"]
-    step = statistics.median(timing["step_ms"] for timing in timings)
+    step = statistics.mean(timing["step_ms"] for timing in timings)
     print(f"\n{title}, ms of a step of {micro} micro-batches: {step:.2f}")
     for name in ("forward", "backward", "grad_clip", "optimizer", "data_wait", "comm"):
         times = micro if name in ("forward", "backward") else 1
-        ms = times * statistics.median(timing[f"{name}_ms"] for timing in timings)
+        ms = times * statistics.mean(timing[f"{name}_ms"] for timing in timings)
         print(f"  {name:10}{ms:10.2f}{100 * ms / step:7.1f}%")
