@@ -112,10 +112,10 @@ class Training(BenchTest):
 
     def test_versions_of_equal_bits_show_it_and_a_changed_setting_shows(self):
         compared = ("versions", "--presets", "record", "--rounds", 1, "--steps", 6, "--ranks", 2, "--builds", BUILD, BUILD)
-        printed, rows = self.table(*compared)
+        printed, rows = self.table_of(self.forked_bench(*compared))
         self.assertEqual(["0.0e+00"] * 2, [cells[-1] for label, cells in rows if label == str(BUILD)], printed)
-        printed, rows = self.table("generic", "--presets", "record", "--rounds", 1, "--steps", 6, "--variants",
-                                   "bf16, HOPPER=0", "--", "--eval-stride", 32)
+        printed, rows = self.table_of(self.forked_bench("generic", "--presets", "record", "--rounds", 1, "--steps", 6,
+                                                        "--variants", "bf16, HOPPER=0", "--", "--eval-stride", 32))
         self.assertRegex(printed, r"(?m)^ +\d+\.\d\d s  final_sliding_window")
 
     def test_a_run_that_fails_is_told_and_the_others_are_measured(self):
