@@ -7,7 +7,6 @@
 #include "device/launch.h"
 #include "device/stream.h"
 #include "ops/fused.h"
-#include "ops/workspace.h"
 
 namespace tg {
 

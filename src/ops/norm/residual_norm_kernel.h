@@ -2,7 +2,6 @@
 #include "device/launch.h"
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/norm/sum_rows.h"
-#include "ops/workspace.h"
 
 namespace tg::cuda {
 

@@ -1,6 +1,5 @@
 #pragma once
 #include "device/launch.h"
-#include "ops/workspace.h"
 
 namespace tg::cuda {
 

@@ -1,7 +1,6 @@
 #pragma once
 #include "device/launch.h"
 #include "ops/gemm/fp8_kernel.h"
-#include "ops/workspace.h"
 
 namespace tg::cuda {
 
