@@ -41,8 +41,8 @@ ResidualNorm Layer::norm_for_mlp(const MixTerms& terms, std::size_t keep) const 
 NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
   // Scored rows are sliced from materialized ones.
   const auto mlp_input = pass_.scored(call_) ? NormedForm::materialized : kernels_.mlp_input;
-  return lanes_norm(terms,
-                    {norm(kernels_.attention_input, weights_.qkv), norm(mlp_input, weights_.up)});
+  return residual_norm(
+      terms, {norm(kernels_.attention_input, weights_.qkv), norm(mlp_input, weights_.up)});
 }
 
 Attention::Output Layer::attention(const NormedInput& n_btd, const at::Tensor& values,

@@ -12,7 +12,6 @@
 #include "model/weights.h"
 #include "ops/fused.h"
 #include "ops/gemm/normed_input.h"
-#include "ops/norm/lanes_norm.h"
 #include "ops/norm/residual_norm.h"
 
 namespace tg {

@@ -92,9 +92,8 @@ NormedInput final_norm(const Layers& layers, ResidualStream stream, const PassIn
   const auto lane = layers.plan().head.lane;
   if (lane != ParallelFinalLane::mean)
     stream.terms[lane == ParallelFinalLane::attention ? 1 : 0].tensor.reset();
-  return lanes_norm({.terms = stream.terms, .weights = layers.residual_coefficients().final_lane()},
-                    {norm})
-      .y[0];
+  const auto weights = layers.residual_coefficients().final_lane();
+  return residual_norm({.lanes = 1, .terms = stream.terms, .weights = weights}, {norm}).y[0];
 }
 
 }  // namespace

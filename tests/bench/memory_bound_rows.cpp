@@ -9,7 +9,6 @@
 #include "ops/embedding/token_embedding.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/leaky_relu_squared.h"
-#include "ops/norm/lanes_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/norm/residual_chain.h"
@@ -40,10 +39,10 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
               return Tensors{out.x, out.y.tensor(), out.x0};
             });
   const auto two = [&](const LaneTerms& terms) {
-    const auto out = lanes_norm(terms, {deferred, deferred});
+    const auto out = residual_norm(terms, {deferred, deferred});
     return Tensors{out.lanes[0], out.lanes[1], out.y[0].tensor(), out.y[1].tensor(), out.x0};
   };
-  timer.row("lanes_norm, lanes begin", bytes(7 * x, 12 * x),
+  timer.row("residual_norm, two lanes begin", bytes(7 * x, 12 * x),
             {features(), features(), features(), features(), make.fp32({2, r.dim})},
             [&](const auto& in) {
               return two({.terms = {{in[0]}, {in[1]}},
@@ -52,7 +51,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
                           .x0 = in[3],
                           .mix = in[4]});
             });
-  timer.row("lanes_norm", bytes(8 * x, 15 * x),
+  timer.row("residual_norm of two lanes", bytes(8 * x, 15 * x),
             {features(), features(), features(), features(), features(), make.fp32({2, r.dim})},
             [&](const auto& in) {
               return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
@@ -60,7 +59,7 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
                           .x0 = in[4],
                           .mix = in[5]});
             });
-  timer.row("lanes_norm with a skip", bytes(9 * x, 17 * x),
+  timer.row("residual_norm of two lanes and a skip", bytes(9 * x, 17 * x),
             {features(), features(), features(), features(), features(), features(),
              make.fp32({2, r.dim})},
             [&](const auto& in) {
@@ -71,13 +70,11 @@ void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
                           .x0 = in[5],
                           .mix = in[6]});
             });
-  timer.row("lanes_norm of the mean", bytes(5 * x, 9 * x),
+  timer.row("residual_norm of the last lane", bytes(5 * x, 9 * x),
             {features(), features(), features(), features()}, [&](const auto& in) {
-              return Tensors{
-                  lanes_norm({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}}, .weights = final_lane},
-                             {NormOptions{}})
-                      .y[0]
-                      .rows()};
+              const LaneTerms terms{
+                  .lanes = 1, .terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}}, .weights = final_lane};
+              return Tensors{residual_norm(terms, {NormOptions{}}).y[0].rows()};
             });
 }
 

@@ -56,11 +56,11 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
     const auto norm = from_capsule<NormOptions>(context->saved_data["norm"]);
     const auto dx = at::empty_like(residual);
-    cuda::residual_norm_backward({.x = const_data(residual)}, norm_rows(residual, norm),
-                                 {.dresidual = const_data(dresidual),
-                                  .dy = const_data(dy),
-                                  .dx = mutable_data(dx),
-                                  .dy_is_scaled = true},
+    cuda::residual_norm_backward({.terms = {const_data(residual)}}, norm_rows(residual, norm),
+                                 {.dlanes = {const_data(dresidual)},
+                                  .dy = {const_data(dy)},
+                                  .dy_is_scaled = {true},
+                                  .dterms = {mutable_data(dx)}},
                                  /*sums=*/{}, workspace_like(residual), current_stream(residual));
     const auto passed = from_capsule<PassedGradientsPtr>(context->saved_data["passed"]);
     const at::Tensor none;

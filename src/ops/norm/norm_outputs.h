@@ -1,5 +1,5 @@
 #pragma once
-// Arguments and outputs shared by residual_norm, lanes_norm and mix_norm.
+// Arguments and outputs shared by residual_norm and mix_norm.
 #include <ATen/ATen.h>
 
 #include <cassert>

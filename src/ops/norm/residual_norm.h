@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -83,6 +84,33 @@ struct ResidualNorm {
 // rounded x'. Those of mix_norm.h support other terms without blend.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
+
+// Two lanes of the residual stream, or the last one alone, each a weighted sum of the same terms:
+//   lane k = Σ_t weights[k, t] · term t
+// With two lanes, lane 0 then adds a skip, and its norm reads a mix with x0:
+//   lane 0 ← blend₀ ⊙ lane 0 + blend₁ ⊙ skip,  mixed = mix₀ ⊙ lane 0 + mix₁ ⊙ x0
+struct LaneTerms {
+  std::size_t lanes = 2;
+  MixTerms terms{};     // of one dtype, without own weights or blend; undefined tensors are omitted
+  MixWeight weights{};  // [lanes, terms]; undefined: each lane is the plain sum
+  at::Tensor skip{};    // [..., D]; undefined: lane 0 ← blend₀ ⊙ lane 0
+  MixWeight blend{};    // [2, D]; undefined: no skip and no scaling of lane 0
+  at::Tensor x0{};
+  MixWeight mix{};  // [2] or [2, D]; undefined: mixed is lane 0
+};
+// y: the norms of mixed (or of the single lane) and of lane 1.
+struct NormedLanes {
+  std::array<at::Tensor, 2> lanes{};  // if there are two
+  std::array<NormedInput, 2> y{};
+  at::Tensor x0{};  // for the next block, if there is a mix (ResidualNorm::x0)
+};
+
+// Computes the lanes and their norms between two blocks, or the final norm of a single lane. The
+// gradient of x0 accumulates in place. The kernels support four terms with weights, or two lanes of
+// x [+ branch] without; per-channel fp32 parameters. They round once per output and quantize the
+// gradients of the last two terms for FP8 GEMMs. Norms and later sums are computed from the rounded
+// lanes.
+NormedLanes residual_norm(const LaneTerms& terms, const std::array<NormOptions, 2>& norms);
 
 // Chooses the kernel for rows like x's, given terms that the kernels support.
 Kernel choose_residual_norm(const at::Tensor& x);

@@ -1,6 +1,6 @@
 #pragma once
-// Device code shared by residual_norm and lanes_norm: loading parameters, writing a CTA's partial
-// sums, the norm and its gradient, and dispatch by layout and FP8 copies.
+// Device code shared by residual_norm and mix_norm: writing a CTA's partial sums, the norm and its
+// gradient, and dispatch by layout and FP8 copies.
 #include <type_traits>
 
 #include "ops/norm/residual_norm_kernel.h"
@@ -9,14 +9,6 @@
 namespace tg::cuda {
 
 static_assert(kMaxResidualNormWidth == kMaxRowWarps * kWarpColumns);
-
-// Loads a parameter vector, or broadcasts the scalar *from; `absent` everywhere if null.
-__device__ inline Pack8<float> load_parameter(const float* from, bool is_vector, float absent,
-                                              int column) {
-  if (from != nullptr && is_vector) return load_pack<float, kLaneColumns>(from + column);
-  const unsigned word = __float_as_uint(from == nullptr ? absent : *from);
-  return {{word, word, word, word, word, word, word, word}};
-}
 
 // Writes a CTA's partial sum of one parameter vector's gradient, adding the warps' sums in warp
 // order.

@@ -12,7 +12,6 @@
 #include "ops/loss/linear_cross_entropy_kernel.h"
 #include "ops/loss/softcap_cross_entropy_kernel.h"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
-#include "ops/norm/lanes_norm_kernel.h"
 #include "ops/norm/mix_norm_kernel.h"
 #include "ops/norm/residual_norm_kernel.h"
 #include "ops/optim/optim_kernels.h"
@@ -68,8 +67,6 @@ decltype(activate_in_fp8) activate_in_fp8 [[gnu::alias("no_kernels")]];
 decltype(activation_backward_in_fp8) activation_backward_in_fp8 [[gnu::alias("no_kernels")]];
 decltype(residual_norm_forward) residual_norm_forward [[gnu::alias("no_kernels")]];
 decltype(residual_norm_backward) residual_norm_backward [[gnu::alias("no_kernels")]];
-decltype(lanes_norm_forward) lanes_norm_forward [[gnu::alias("no_kernels")]];
-decltype(lanes_norm_backward) lanes_norm_backward [[gnu::alias("no_kernels")]];
 decltype(mix_norm_forward) mix_norm_forward [[gnu::alias("no_kernels")]];
 decltype(mix_norm_backward) mix_norm_backward [[gnu::alias("no_kernels")]];
 decltype(nesterov_momentum) nesterov_momentum [[gnu::alias("no_kernels")]];

@@ -14,7 +14,6 @@
 #include "ops/attention/gates/weighted_heads.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/projection/qkv_proj_norm_rope.h"
-#include "ops/norm/lanes_norm.h"
 #include "tests/ops/attention/passed_gradients.h"
 #include "tests/ops/gemm/fp8.h"
 #include "tests/ops/norm/residual_chain.h"
@@ -169,7 +168,7 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   }
 }
 
-TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
+TEST_F(Fp8CopiesGpu, OfTheNormsOfLanesAndTheGradientsOfTheirLastTerms) {
   for (const std::int64_t width : {16, 512, 528}) {
     for (const auto& [weighted, lanes, form] : {std::tuple{true, 2, NormedForm::materialized},
                                                 {true, 2, NormedForm::quantized},
@@ -188,7 +187,7 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
         const std::array y_scalings{
             of_first || form == NormedForm::quantized ? scaling(1.0 / 16, false) : Fp8Scaling(),
             of_second || form == NormedForm::quantized ? scaling(1.0 / 32, false) : Fp8Scaling()};
-        LaneTerms terms;
+        LaneTerms terms{.lanes = static_cast<std::size_t>(lanes)};
         if (weighted) {
           terms.terms = {{inputs[0]}, {inputs[1]}, {inputs[2]}, {inputs[3]}};
           terms.terms[2].gradient_scaling = gradient_scalings[0];
@@ -208,13 +207,13 @@ TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
             outputs.push_back(out.y[1].tensor()), upstream.push_back(bf16_matrix(rows, width, 9));
           return torch::autograd::grad(outputs, {inputs[weighted ? 2 : 0], inputs[3]}, upstream);
         };
-        const auto out = lanes_norm(terms, {NormOptions{.form = form, .rounding = y_scalings[0]},
-                                            {.form = form, .rounding = y_scalings[1]}});
+        const auto out = residual_norm(terms, {NormOptions{.form = form, .rounding = y_scalings[0]},
+                                               {.form = form, .rounding = y_scalings[1]}});
         const auto gradients = gradients_of(out);
         if (weighted && of_first) expect_cached(gradient_scalings[0], gradients[0]);
         if (of_second) expect_cached(gradient_scalings[1], gradients[1]);
         for (auto& term : terms.terms) term.gradient_scaling = {};
-        const auto written = lanes_norm(terms, {});
+        const auto written = residual_norm(terms, {});
         for (std::size_t k = 0; k < static_cast<std::size_t>(lanes); ++k) {
           EXPECT_EQ(out.y[k].form(), form);
           if (y_scalings[k].defined())

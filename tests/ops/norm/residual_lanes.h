@@ -1,12 +1,12 @@
 #pragma once
-// A call of lanes_norm: its terms, with random inputs and upstream gradients.
+// A call of residual_norm with lanes: its terms, with random inputs and upstream gradients.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/norm/lanes_norm.h"
+#include "ops/norm/residual_norm.h"
 #include "tests/ops/tensors.h"
 
 namespace tg::test {
@@ -47,7 +47,7 @@ inline NamedRows run_lanes(const LanesCall& call, std::int64_t rows, std::int64_
     drawn.mutable_grad() = at::ones_like(drawn);
     return MixWeight(drawn, drawn.grad());
   };
-  LaneTerms in;
+  LaneTerms in{.lanes = static_cast<std::size_t>(call.lanes)};
   for (std::size_t t = 0; t < call.terms.size(); ++t)
     in.terms.push_back({.tensor = row("term " + std::to_string(t), call.terms[t])});
   in.weights = parameter("weights", call.weighted, {call.lanes, std::ssize(call.terms)});
@@ -57,8 +57,8 @@ inline NamedRows run_lanes(const LanesCall& call, std::int64_t rows, std::int64_
   in.mix = parameter("mix", call.mix, {2, width});
   const auto channels = call.padded ? width - 3 : 0;
   const auto out =
-      lanes_norm(in, {NormOptions{.scale = 0.5, .channels = channels, .form = call.form},
-                      {.scale = 0.7, .channels = channels, .form = call.form}});
+      residual_norm(in, {NormOptions{.scale = 0.5, .channels = channels, .form = call.form},
+                         {.scale = 0.7, .channels = channels, .form = call.form}});
   NamedRows found;
   torch::autograd::variable_list outputs, upstream;
   const auto add = [&](const char* letter, const at::Tensor& output, bool is_result = true) {

@@ -1,8 +1,9 @@
-// Tests the kernels of lanes_norm against the reference in fp64. Skipped without a GPU.
+// Tests the kernels of residual_norm with lanes against the reference in fp64. Skipped without a
+// GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/ops/norm/lanes_call.h"
+#include "tests/ops/norm/residual_lanes.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -48,7 +49,7 @@ struct Case {
   double tolerance;  // as in ResidualNormGpu
 };
 
-class LanesNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+class ResidualLanesGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
   static test::NamedRows run(const LanesCall& call, std::int64_t rows, std::int64_t width) {
     return test::run_lanes(call, rows, width, test::kGpu, GetParam().dtype, GetParam().dtype);
@@ -69,27 +70,27 @@ class LanesNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   }
 };
 
-TEST_P(LanesNormGpu, EveryCombinationOfTermsMatchesTheReference) {
+TEST_P(ResidualLanesGpu, EveryCombinationOfTermsMatchesTheReference) {
   for (const auto& call : kCases) {
     // One warp with a partial chunk and with two chunks, one block per row.
     for (const std::int64_t width : {64, 512, 768}) check(call, 37, width);
   }
 }
 
-TEST_P(LanesNormGpu, EveryWidthMatchesTheReference) {
+TEST_P(ResidualLanesGpu, EveryWidthMatchesTheReference) {
   for (const std::int64_t width : {8, 16, 248, 264, 520, 776, 1032, 2048}) {
     for (const std::int64_t rows : {1, 3, 130}) check(kAll, rows, width);
     check(kFinal, 3, width);
   }
 }
 
-TEST_P(LanesNormGpu, MoreRowsThanTheGridHolds) {
+TEST_P(ResidualLanesGpu, MoreRowsThanTheGridHolds) {
   for (const std::int64_t width : {512, 768}) {
     for (const auto& call : {kAll, kFinal}) check(call, 5003, width);
   }
 }
 
-TEST_P(LanesNormGpu, TwiceTheSameBits) {
+TEST_P(ResidualLanesGpu, TwiceTheSameBits) {
   const auto first = run(kAll, 5003, 512), second = run(kAll, 5003, 512);
   for (std::size_t i = 0; i < first.size(); ++i)
     EXPECT_TRUE(at::equal(first[i].second, second[i].second)) << first[i].first;
@@ -97,7 +98,7 @@ TEST_P(LanesNormGpu, TwiceTheSameBits) {
 
 // Three layer calls, as Blocks makes them, with an upstream gradient of the last x0, which the
 // caller still holds: the gradient of x0 is the sum over all calls.
-TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
+TEST_P(ResidualLanesGpu, TheGradientOfX0IsThatOfAllVisits) {
   const auto chain = [](at::Device device, at::ScalarType dtype) {
     std::uint64_t seed = 1;
     const auto row = [&] {
@@ -111,11 +112,12 @@ TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
     const auto weights = parameter({2, 4}), mix = parameter({2, 512});
     LaneTerms terms{.terms = {{x0}}, .x0 = x0, .mix = mix};
     for (int visit = 0; visit < 3; ++visit) {
-      const auto out = lanes_norm(terms, {});
+      const auto out = residual_norm(terms, {});
       terms.terms = {{out.lanes[0]}, {out.lanes[1]}, {out.y[0].rows()}, {out.y[1].rows()}};
       terms.weights = weights, terms.x0 = out.x0;
     }
-    const auto last = lanes_norm({.terms = terms.terms, .weights = weights.narrow(0, 0, 1)}, {});
+    const auto last =
+        residual_norm({.lanes = 1, .terms = terms.terms, .weights = weights.narrow(0, 0, 1)}, {});
     torch::autograd::backward({last.y[0].rows(), terms.x0}, {upstream, upstream});
     EXPECT_TRUE(at::equal(upstream, before)) << "the caller's gradient was written to";
     return x0.grad();
@@ -127,7 +129,7 @@ TEST_P(LanesNormGpu, TheGradientOfX0IsThatOfAllVisits) {
   EXPECT_TRUE(test::is_close(found.cpu(), exact, tolerance, tolerance * magnitude));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, LanesNormGpu,
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResidualLanesGpu,
                          ::testing::Values(Case{at::kFloat, 1e-5}, Case{at::kBFloat16, 1.0 / 256},
                                            Case{at::kHalf, 1.0 / 2048}),
                          [](const auto& tested) {
