@@ -17,6 +17,7 @@ Training, in bf16 with synthetic tokens:
   passes      records 43 and 89 in each of their stages with one or several micro-batches a pass (PASS_TOKENS), FP8=1
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
+  operations  each operation alone (build/op_bench) in several builds (--builds), in turns
   ranks       1, 2, 4, ... GPUs of this host, and one independent run on every GPU at once, which finds the slowest
   cpu         the quickstart's model on this CPU beside PyTorch eager; exit status 1 if losses are not equal to 1e-4
   orders      the quickstart's model on this CPU in the stream and the documents order
@@ -41,6 +42,7 @@ import sys
 import threading
 
 import bench_loader
+import bench_operations
 import bench_text
 import bench_tokenizers
 import final_scores
@@ -352,7 +354,7 @@ def main(arguments):
     at = rest.index("--") if "--" in rest else len(rest)
     own, flags = rest[:at], rest[at + 1 :]
     others = {"loss": losses.main, "gptq": final_scores.gptq, "ttt": final_scores.ttt, "loader": bench_loader.main,
-              "text": bench_text.main, "tokenizers": bench_tokenizers.main}
+              "text": bench_text.main, "tokenizers": bench_tokenizers.main, "operations": bench_operations.main}
     command = functools.partial(training, name) if name in BENCHES else others.get(name)
     if command is None:
         print(f"ERROR bench: no benchmark '{name}': expected one of: {', '.join([*BENCHES, *others])}", file=sys.stderr)

@@ -1,4 +1,4 @@
-// usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89]
+// usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89] [--match TEXT]
 //
 // Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
 // heads of 8,192 columns and of Llama 3's and Qwen's vocabularies, composed attention, and record
@@ -64,18 +64,24 @@ void of_row(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::string
 }
 
 void run(int argc, char** argv) {
-  const std::vector<std::string_view> names(argv + 1, argv + argc);
+  std::vector<std::string_view> names(argv + 1, argv + argc);
+  std::string match;  // only the operations whose name contains it
+  if (names.size() >= 2 && names[names.size() - 2] == "--match") {
+    match = names.back();
+    names.resize(names.size() - 2);
+  }
   const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   for (const auto name : names) {
     REQUIRE(name == kHeads || name == kComposed || name == kSpeedrun89 ||
                 std::any_of(std::begin(kRecipes), std::end(kRecipes),
                             [&](const Recipe& r) { return name == r.name; }),
             ExitCode::usage,
-            "usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89], got '{}'",
+            "usage: op_bench [record] [speedrun_124m] [heads] [composed] [speedrun_89] [--match "
+            "TEXT], got '{}'",
             name);
   }
   const Inputs make{at::TensorOptions(device).dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat)};
-  OpTimer timer(device);
+  OpTimer timer(device, match);
   const auto wanted = [&](std::string_view name) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };

@@ -43,8 +43,9 @@ Tensors differentiable(const Tensors& tensors) {
 
 // Writing a gigabyte before each measurement evicts the inputs from L2, and takes long enough for
 // the host to launch the operation before the GPU starts it.
-OpTimer::OpTimer(at::Device device)
+OpTimer::OpTimer(at::Device device, std::string match)
     : device_(device),
+      match_(std::move(match)),
       flush_(at::empty({device.is_cuda() ? 1 << 30 : 1},
                        at::TensorOptions(device).dtype(at::kByte))) {}
 
@@ -112,6 +113,7 @@ void OpTimer::measure_ceilings(const Tensors& copied, const std::vector<Tensors>
 
 void OpTimer::row(const std::string& name, const Cost& cost, const Tensors& inputs,
                   const Operation& run) {
+  if (name.find(match_) == std::string::npos) return;
   const bool memory = cost.bound == Cost::Bound::memory, backward = cost.backward >= 0;
   const bool attention = cost.bound == Cost::Bound::attention;
   const auto ours = measure(inputs, run, backward);

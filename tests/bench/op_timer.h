@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tg {
@@ -31,7 +32,8 @@ inline Cost own_gemms(double forward, double backward) {
 
 class OpTimer {
  public:
-  explicit OpTimer(at::Device device);
+  // Rows whose name does not contain `match` are not measured.
+  explicit OpTimer(at::Device device, std::string match = "");
 
   struct AttentionShape {
     std::int64_t batch, seq_len, heads, head_dim;
@@ -54,6 +56,7 @@ class OpTimer {
              double reference_ms) const;
 
   at::Device device_;
+  std::string match_;
   at::Tensor flush_;
   double copy_ = 0;                                                   // bytes per second
   double gemm_ = 0, attention_forward_ = 0, attention_backward_ = 0;  // FLOPs per second

@@ -151,6 +151,21 @@ class Training(BenchTest):
         texts = [element.text for element in ElementTree.parse(self.folder / "out" / "speed.svg").getroot().iter()]
         self.assertIn("record, torch.compile", texts)
 
+    def test_operations_of_builds_are_beside_each_other(self):
+        compared = ("operations", "--builds", BUILD, BUILD, "--names", "record", "--match", "rms_norm")
+        done = self.bench(*compared, "--rounds", 1)
+        rows = re.findall(r"(?m)^(rms_norm.*?) +([\d.]+) +([\d.]+) +([\d.]+) \(\4, \4\)$", done.stdout)
+        self.assertEqual(["rms_norm", "rms_norm backward"], [row[0] for row in rows], done.stdout + done.stderr)
+        for _, first, second, ratio in rows:
+            self.assertAlmostEqual(float(first) / float(second), float(ratio), delta=0.001)
+        other = self.folder / "other"
+        other.mkdir()
+        (other / "op_bench").write_text("#!/bin/sh\necho 'rms_norm   0.125'\n")
+        (other / "op_bench").chmod(0o755)
+        done = self.bench("operations", "--builds", BUILD, other, *compared[4:], "--rounds", 1)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("the builds time different operations", done.stderr)
+
     def test_ranks_are_relative_to_linear(self):
         done = self.forked_bench("ranks", "--presets", "record", "--ranks", 1, 2, "--rounds", 1, "--steps", 6)
         printed, rows = self.table_of(done)
