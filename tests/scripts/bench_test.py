@@ -80,11 +80,8 @@ class BenchTest(unittest.TestCase):
         process.join()
         return subprocess.CompletedProcess(arguments, process.exitcode, output.read_text(), "")
 
-    def table(self, *arguments, **settings):
-        """Returns what a benchmark printed, and its rows as {label: cells}."""
-        return self.table_of(self.bench(*arguments, **settings))
-
     def table_of(self, done):
+        """Returns what a benchmark printed, and its rows as [(label, cells)]."""
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         rows = [re.split(r" {2,}", line.strip()) for line in done.stdout.splitlines()]
         return done.stdout, [(row[0], row[1:]) for row in rows if len(row) > 3]
@@ -143,7 +140,7 @@ class Training(BenchTest):
         self.assertAlmostEqual(100, self.phases_sum(printed.getvalue()), delta=0.3)  # six rounded to 0.1
 
     def test_speed_has_a_table_phases_operations_and_a_picture(self):
-        printed, rows = self.table("speed", "--presets", "record", "--rounds", 1, "--steps", 7)
+        printed, rows = self.table_of(self.bench("speed", "--presets", "record", "--rounds", 1, "--steps", 7))
         found = dict(rows)
         self.assertAlmostEqual(float(found["bf16"][3]), float(found["torch.compile"][0]) / float(found["bf16"][0]), places=2)
         self.assertIn("muon of the up bank", printed)

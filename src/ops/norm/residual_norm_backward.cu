@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, lanes, kVectors>* kWarp
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto element = recompute(k, i, p);
         const float dnorm = fmaf(-norms[0].x_scale, element.mixed, upstream.dy[0].chunks[k][i]);
-        float d[2] = {};  // gradients of the lanes' sums
+        float d[2] = {};  // gradients of the lanes' sums, except those of one lane without weights
         if constexpr (weighted) {
           d[0] = norms[0].scale * dnorm;
         } else {
@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, lanes, kVectors>* kWarp
           if constexpr (one)
             dterms[0][i] = blend ? fmaf(p.sum_blend[i], dtotal, upstream.dsum.chunks[k][i])
                                  : dtotal + upstream.dsum.chunks[k][i];
-          d[0] = p.sum_blend[i] * dtotal;
+          else
+            d[0] = p.sum_blend[i] * dtotal;
           dskip[i] = p.skip_weight[i] * dtotal;
           dx0[i] = fmaf(p.mix1[i], g, upstream.dx0_later.chunks[k][i]);
           const auto add = [&](float& sum, float a, float b) { sum = fmaf(a, b, sum); };
