@@ -299,23 +299,8 @@ class Consumer {
   __device__ static void store_key_gradient(const KeyGradient& x, float scale, T* staged,
                                             const CUtensorMap& map, int key, int kv_head,
                                             int sequence) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-    for (int i = 0; i < head_dim / 16; ++i) {
-      const float* const from = x.values + 8 * i;
-      unsigned words[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w)
-        words[w] = rounded_pair<T>(scale * from[2 * w], scale * from[2 * w + 1]);
-      T* const row = staged + (i / 4 * 16 + lane % 16) * kColumns;
-      stmatrix_x4(row + ((i % 4 * 2 + lane / 16) ^ (lane % 8)) * 8, words);
-    }
-    fence_proxy_async_shared();
-    __syncwarp();
-    if (lane != 0) return;
-#pragma unroll
-    for (int column = 0; column < head_dim; column += kColumns)
-      tma_store(map, column, kv_head, key, sequence, staged + column * 16);
+    store_rows<T, head_dim>(x, {scale, scale}, staged, /*box_rows=*/16, map, kv_head, key,
+                            sequence);
   }
 
   __device__ int warp() const {

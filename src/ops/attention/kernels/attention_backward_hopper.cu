@@ -3,7 +3,6 @@
 #include "ops/attention/kernels/attention_backward.cuh"
 #include "ops/attention/kernels/head_vectors.cuh"
 #include "ops/attention/kernels/query_sum.cuh"
-#include "ops/gemm/hopper/gemm_launch.cuh"
 
 namespace tg::cuda {
 
@@ -80,21 +79,6 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// Makes a tensor map with boxes of `box_tokens` tokens and 64 channels of one head; tokens beyond
-// the sequence read as zeros.
-template <typename T, int head_dim>
-CUtensorMap make_heads_map(const HeadVectors& heads_view, const AttentionShape& shape, int heads,
-                           cuuint32_t box_tokens) {
-  const auto token_bytes = static_cast<cuuint64_t>(heads_view.token_stride) * sizeof(T);
-  const auto tokens = static_cast<cuuint64_t>(shape.seq_len);
-  return hopper::encode_tensor_map<T, 4>(
-      heads_view.data,
-      {head_dim, static_cast<cuuint64_t>(heads), tokens, static_cast<cuuint64_t>(shape.batch)},
-      {static_cast<cuuint64_t>(heads_view.head_stride) * sizeof(T), token_bytes,
-       token_bytes * tokens},
-      {attention::kColumns, 1, box_tokens, 1});
-}
-
 template <typename T, int head_dim>
 void launch(const AttentionShape& shape, const AttentionTensors& in, const AttentionGradients& out,
             Stream stream) {
@@ -116,8 +100,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
   check_launch("attention_backward: row_stats");
 
   const auto map = [&](const HeadVectors& heads_view, int heads, int box_tokens) {
-    return make_heads_map<T, head_dim>(heads_view, shape, heads,
-                                       static_cast<cuuint32_t>(box_tokens));
+    return attention::make_heads_map<T, head_dim>(heads_view, shape, heads, box_tokens);
   };
   const auto contiguous = [&](const void* keys_or_values) {
     return HeadVectors{keys_or_values, std::int64_t{shape.kv_heads} * head_dim, head_dim};

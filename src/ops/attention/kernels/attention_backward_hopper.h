@@ -3,17 +3,6 @@
 
 namespace tg::cuda {
 
-// Backward pass of causal attention (FlashAttention-2, Dao 2023) with heads of 64 or 128 channels,
-// in bf16 or fp16.
-constexpr int kAttentionBlock = 128;
-struct AttentionShape {
-  int batch, seq_len;
-  int padded_len;       // seq_len rounded up to a multiple of kAttentionBlock
-  int heads, kv_heads;  // heads is a multiple of kv_heads
-  int head_dim;
-  float scale;  // softmax scale
-};
-
 // Inputs. HeadVectors are [B·T, heads or KV, head_dim].
 struct AttentionTensors {
   HeadVectors q, k, v;
@@ -35,8 +24,9 @@ struct AttentionGradients {
   float *row_stats, *q_sum;
   int *q_begun, *next_unit;
 };
-// dQ is nondeterministic: its sums over keys are in no fixed order. Throws std::runtime_error if
-// CUDA reports an error.
+// Backward pass of causal attention (FlashAttention-2, Dao 2023) with heads of 64 or 128 channels,
+// in bf16 or fp16. dQ is nondeterministic: its sums over keys are in no fixed order. Throws
+// std::runtime_error if CUDA reports an error.
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                         const AttentionGradients& out, Dtype dtype, Stream stream);
 

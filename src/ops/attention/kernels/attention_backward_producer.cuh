@@ -3,34 +3,19 @@
 // tiles, the producer warp, and the warp that writes dQ.
 #include <algorithm>
 
+#include "ops/attention/kernels/attention_tiles.cuh"
 #include "ops/attention/kernels/query_sum.cuh"
-#include "ops/gemm/hopper/ptx.cuh"
-#include "ops/gemm/hopper/tile.cuh"
 
 namespace tg::cuda {
 
 namespace attention {
 
-using namespace hopper;
-
-constexpr int kKeys = kAttentionBlock;
-constexpr int kConsumers = 2, kWarpgroupKeys = kKeys / kConsumers;
-constexpr int kStages = 2;
+constexpr int kWarpgroupKeys = kKeys / kConsumers;
 // Number of unit indices in flight: the producer's current and next unit, and two earlier ones that
 // the dQ writer may still process.
 constexpr int kUnitRing = 4;
-constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
-// Registers per thread: 128·24 + 256·240 of the 64 Ki of an SM.
-constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
-// Elements in 128 bytes: the width of TMA boxes, and of the rows of all smem operands, with the
-// 128-byte swizzle.
-constexpr int kColumns = 64;
 // Elements of a warp's part of a dQ tile (16 queries by 64 channels), and of the tile.
-constexpr int kConsumerWarps = kConsumers * kWarpgroupWarps;
 constexpr int kWarpDq = kQuerySumPiece, kTileDq = kWarpDq * kConsumerWarps;
-// Descriptor offsets, in units of 16 bytes, of 16 rows and of 16 elements of a row.
-constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
-constexpr float kLog2E = 1.4426950408889634f;
 
 // Queries per tile: as many as fit in registers.
 template <int head_dim>
@@ -176,15 +161,6 @@ __device__ QueryTiles visible_tiles(const AttentionShape& shape, const Work& wor
     end = (max(last_limit, next) + queries - 1) / queries;
   }
   return {blocks, block, per_block, end, shape.heads / shape.kv_heads};
-}
-
-// Loads rows of a head from `row` on, one TMA box per 64 channels.
-template <typename T, int head_dim>
-__device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head, int row,
-                          int sequence, Barrier& full) {
-#pragma unroll
-  for (int column = 0; column < head_dim; column += kColumns)
-    tma_load(to + column * box_rows, map, column, head, row, sequence, full);
 }
 
 template <bool limited, typename T, int head_dim>

@@ -11,6 +11,16 @@ struct HeadVectors {
   std::int64_t token_stride, head_stride;
 };
 
+// Of the attention kernels of Hopper.
+constexpr int kAttentionBlock = 128;
+struct AttentionShape {
+  int batch, seq_len;
+  int padded_len;       // seq_len rounded up to a multiple of kAttentionBlock
+  int heads, kv_heads;  // heads is a multiple of kv_heads
+  int head_dim;         // 64 or 128
+  float scale;          // softmax scale
+};
+
 // The largest head, in packs of 16 bytes: one per lane of a warp.
 constexpr int kMaxPacksPerHead = 32;
 
