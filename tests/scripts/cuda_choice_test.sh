@@ -9,10 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-mkdir -p cpu_set cuda_set/nvidia/cu13/include cuda_set/nvidia/cudnn/lib cuda_set/include
+mkdir -p cpu_set cuda_set/nvidia/cu13/include cuda_set/nvidia/cudnn/lib
 touch cuda_set/nvidia/cu13/include/cublas_v2.h cuda_set/nvidia/cudnn/lib/libcudnn.so.9
-cp -r cuda_set no_frontend
-touch cuda_set/include/cudnn_frontend.h
 
 # nvcc NAME RELEASE SCRIPT: what it does to compile
 nvcc() {
@@ -42,7 +40,6 @@ expect() {
 
 expect 'with CUDA OFF, TRAIN_GPT_CUDA=OFF' OFF cuda_set whole
 expect 'with CUDA OFF, LibTorch is here for the CPU only' AUTO cpu_set whole
-expect 'with CUDA OFF, there is no cudnn_frontend.h beside LibTorch' AUTO no_frontend whole
 expect 'with CUDA OFF, there is no nvcc' AUTO cuda_set missing
 expect 'with CUDA OFF, @broken does not run' AUTO cuda_set broken
 expect 'with CUDA OFF, @old is release 12.4, and LibTorch needs release 13' AUTO cuda_set old

@@ -12,6 +12,7 @@
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/gates/xsa.h"
+#include "ops/attention/hopper_attention.h"
 
 namespace tg {
 
@@ -88,8 +89,10 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            double scale, const std::optional<Documents>& documents,
                            std::int64_t window) {
   const bool plain_causal = !documents && window == 0;
+  if (!plain_causal && hopper_attention_supports(q, k, v))
+    return hopper_attention(q, k, v, scale, documents, window).y;
   if (!plain_causal && runs_flash_on_gpu(q))
-    return cudnn_or_flash_attention(q, k, v, scale, documents, window).y;
+    return flash_attention(q, k, v, scale, documents, window).y;
   if (!documents) return row_attention(q, k, v, scale, window);
   if (q.is_cpu()) return attention_by_document(q, k, v, scale, *documents, window);
   return masked_attention(q, k, v, hidden_keys(visible_until(k, documents, window)), scale);

@@ -85,18 +85,13 @@ at::Tensor reference(const at::Tensor& q_bshd, const at::Tensor& k_bthd, const a
   return y * post.to(y.scalar_type()).unsqueeze(-1);
 }
 
-// Returns [B, T] int32: the first key that a query sees, from visible_until().
-at::Tensor visible_from(const at::Tensor& until) {
-  const auto queries = at::arange(until.size(1), until.options()).expand_as(until).contiguous();
-  return at::searchsorted(until, queries, /*out_int32=*/true, /*right=*/true);
-}
-
-// pre (normalised) and post are [B, heads, T] fp32, contiguous; until is visible_until()'s.
+// pre (normalised) and post are [B, heads, T] fp32, contiguous; from and until are visible_from()'s
+// and visible_until()'s.
 struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& pre, const at::Tensor& post,
-                            const at::Tensor& until, const cuda::ComposedShape& shape) {
-    const auto from = visible_from(until);
+                            const at::Tensor& from, const at::Tensor& until,
+                            const cuda::ComposedShape& shape) {
     const auto logsumexp = at::empty(pre.sizes(), pre.options());
     auto y = at::empty(q.sizes(), q.options());
     cuda::composed_attention_forward(shape, inputs({q, k, v, pre, post, from, until}),
@@ -123,7 +118,7 @@ struct FusedComposedAttention : torch::autograd::Function<FusedComposedAttention
          .post = mutable_fp32_data(d_post)},
         dtype_of(q), current_stream(q));
     const at::Tensor none;
-    return {dq, dk, dv, d_pre, d_post, none, none};
+    return {dq, dk, dv, d_pre, d_post, none, none, none};
   }
 
  private:
@@ -167,6 +162,7 @@ at::Tensor composed_attention(const at::Tensor& q_bshd, const at::Tensor& k_bthd
   return FusedComposedAttention::apply(
       readable_heads(q_bshd), readable_heads(k_bthd), readable_heads(v_bthd),
       by_head(normalized(pre.to(at::kFloat))), by_head(post.to(at::kFloat)),
+      visible_from(k_bthd, documents, window),
       visible_until(k_bthd, documents, window).contiguous(), shape);
 }
 

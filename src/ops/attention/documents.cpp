@@ -51,6 +51,20 @@ at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents
   return until;
 }
 
+at::Tensor visible_from(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
+                        std::int64_t window) {
+  const auto until = visible_until(k_bthd, documents, window);
+  if (!until.defined()) return {};
+  const auto search = [&] {
+    const auto queries = at::arange(until.size(1), until.options()).expand_as(until).contiguous();
+    return at::searchsorted(until.contiguous(), queries, /*out_int32=*/true, /*right=*/true);
+  };
+  if (!documents) return search();
+  auto& from = documents->derived->visible_from[window];
+  if (!from.defined()) from = search();
+  return from;
+}
+
 at::Tensor hidden_keys(const at::Tensor& visible_until) {
   const auto positions = at::arange(visible_until.size(1), visible_until.options());
   const auto queries = positions.unsqueeze(1), keys = positions.unsqueeze(0);

@@ -21,12 +21,8 @@ struct Documents {
   // What attention computes from these, once for all layers of a pass; copies share it. Each pass
   // makes Documents of its own, so that a captured pass computes it from the replay's offsets.
   struct Derived {
-    std::map<std::int64_t, at::Tensor> visible_until;  // by window
-    // cuDNN's segments: the offsets and lengths of documents, with empty ones behind, and the
-    // offsets in elements by token stride.
-    at::Tensor segments, lengths;
-    std::map<std::int64_t, at::Tensor> element_offsets;
-    std::shared_ptr<const Documents> paired;  // paired_documents()
+    std::map<std::int64_t, at::Tensor> visible_until, visible_from;  // by window
+    std::shared_ptr<const Documents> paired;                         // paired_documents()
   };
   std::shared_ptr<Derived> derived = std::make_shared<Derived>();
 };
@@ -48,6 +44,10 @@ at::Tensor document_begins(const at::Tensor& ends_bt);
 // whichever is first. Non-decreasing along a row. Undefined without documents and window.
 at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
                          std::int64_t window);
+// Returns [B, T] int32: the position in the row of the first key that a query sees. Non-decreasing
+// along a row. Undefined where visible_until() is.
+at::Tensor visible_from(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
+                        std::int64_t window);
 // Returns the attention mask [B, 1, T, T] bool (queries, keys): true if the key is hidden.
 at::Tensor hidden_keys(const at::Tensor& visible_until);
 

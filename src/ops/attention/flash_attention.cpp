@@ -1,7 +1,5 @@
 #include "ops/attention/flash_attention.h"
 
-#include "ops/attention/fused_attention.h"
-
 namespace tg {
 
 namespace {
@@ -35,15 +33,6 @@ AttentionForward flash_attention(const at::Tensor& q, const at::Tensor& k, const
   const auto [y, logsumexp] =
       run(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), scale, sequences, window);
   return {y.view(q.sizes()), logsumexp.view({q.size(2), q.size(0), q.size(1)}).transpose(0, 1)};
-}
-
-AttentionForward cudnn_or_flash_attention(const at::Tensor& q, const at::Tensor& k,
-                                          const at::Tensor& v, double scale,
-                                          const std::optional<Documents>& documents,
-                                          std::int64_t window) {
-  std::optional<AttentionForward> result;
-  if (!any_requires_grad(q, k, v)) result = cudnn_attention(q, k, v, scale, documents, window);
-  return result ? *result : flash_attention(q, k, v, scale, documents, window);
 }
 
 }  // namespace tg

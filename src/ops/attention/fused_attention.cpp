@@ -1,15 +1,13 @@
 #include "ops/attention/fused_attention.h"
 
-#include <ATen/Context.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <limits>
 #include <utility>
 
 #include "ops/attention/attention_workspace.h"
-#include "ops/attention/flash_attention.h"
 #include "ops/attention/gates/xsa.h"
 #include "ops/attention/gates/xsa_on_tensors.h"
+#include "ops/attention/hopper_attention.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -35,7 +33,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto& passed = options.passed;
     const auto [y, logsumexp] = !documents && window == 0
                                     ? whole_row_attention(q, k, v, scale)
-                                    : cudnn_or_flash_attention(q, k, v, scale, documents, window);
+                                    : hopper_attention(q, k, v, scale, documents, window);
     // Otherwise exclusive_backward() writes delta to the workspace.
     const bool tail = exclusive_v || gate.defined();
     if (passed) passed->takes_delta = options.reader_passes_delta && !tail;
@@ -99,12 +97,7 @@ bool any_requires_grad(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 }
 
 bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  return any_requires_grad(q, k, v) && q.is_cuda() && use_hopper_kernels(q) &&
-         at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
-         v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
-         q.size(0) * q.size(1) * q.size(2) <
-             std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
-         q.size(1) > 1;
+  return any_requires_grad(q, k, v) && hopper_attention_supports(q, k, v);
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -3,14 +3,13 @@
 
 namespace tg {
 
-// causal_attention() with cuDNN's forward pass (with documents or a window
-// cudnn_or_flash_attention()) and the backward pass of attention_backward_hopper.h, which avoids
-// the passes over the heads that cuDNN makes before and after its kernel. Arguments and result are
+// causal_attention() with cuDNN's forward pass (with documents or a window hopper_attention()) and
+// the backward pass of attention_backward_hopper.h, which avoids the passes over the heads that
+// cuDNN makes before and after its kernel. Arguments and result are
 // as in causal_attention(); `scale` is the softmax scale.
 at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                            const at::Tensor& v_bthd, double scale, const AttentionOptions& options);
-// Whether fused_attention() supports these: Hopper, heads of 64 or 128 in half precision, cuDNN
-// enabled (use_attention), and a gradient needed, since only the backward pass differs.
+// Whether fused_attention() supports these: hopper_attention_supports(), and a gradient is needed.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
 // Whether grad mode is enabled and any of these requires a gradient.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "ops/attention/kernels/attention_backward_hopper.h"
+#include "ops/attention/kernels/attention_forward_hopper.h"
 #include "ops/attention/kernels/qkv_proj_norm_rope_hopper.h"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/mlp/mlp_hopper.h"
@@ -19,6 +20,7 @@ extern "C" void no_hopper() {
 namespace tg::cuda {
 
 decltype(qkv_proj_norm_rope) qkv_proj_norm_rope [[gnu::alias("no_hopper")]];
+decltype(attention_forward) attention_forward [[gnu::alias("no_hopper")]];
 decltype(attention_backward) attention_backward [[gnu::alias("no_hopper")]];
 decltype(linear_softmax_gradient) linear_softmax_gradient [[gnu::alias("no_hopper")]];
 decltype(linear_softmax_sums) linear_softmax_sums [[gnu::alias("no_hopper")]];

@@ -2,7 +2,6 @@
 // (fused.h) is false.
 #include <cstdlib>
 
-#include "ops/attention/flash_attention.h"
 #include "ops/attention/kernels/attention_kernel.h"
 #include "ops/attention/kernels/composed_attention_kernel.h"
 #include "ops/attention/kernels/token_weights_kernel.h"
@@ -81,7 +80,6 @@ decltype(gptq_block) gptq_block [[gnu::alias("no_kernels")]];
 
 namespace tg {
 
-decltype(cudnn_attention) cudnn_attention [[gnu::alias("no_kernels")]];
 decltype(launch_chosen) launch_chosen [[gnu::alias("no_kernels")]];
 
 }  // namespace tg

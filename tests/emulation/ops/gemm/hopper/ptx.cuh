@@ -51,6 +51,15 @@ inline void mbarrier_wait(const Barrier& barrier, int parity) {
               "a phase of an mbarrier that never completes");
 }
 
+// For kernels whose blocks do not run concurrently.
+inline void named_barrier_sync(int id, int threads) {
+  static struct { int arrived, phase; } barriers[16];
+  auto& barrier = barriers[id];
+  const int phase = barrier.phase;
+  if (++barrier.arrived == threads) barrier.arrived = 0, ++barrier.phase;
+  yield_while([&] { return barrier.phase == phase; }, "a named barrier that never completes");
+}
+
 // A tensor of 16-bit elements, as encode_tensor_map stores it in a CUtensorMap.
 struct TensorMap {
   static constexpr int rank = 4;
