@@ -4,9 +4,6 @@ test in transformers is skipped if it is not installed (scripts/setup.sh --tests
 import importlib.util
 import json
 import os
-import re
-import shutil
-import sys
 import tempfile
 import types
 import unittest
@@ -15,12 +12,10 @@ from unittest import mock
 import numpy as np
 import torch
 import torch.nn.functional as F
-from harness import SMALL, SOURCE, SPEEDRUN_43, SPEEDRUN_89, TOKENIZER, RunTest, write_shard
-from safetensors.torch import load_file, save_file
+from exports import TOKENS, TRAINED, ExportTest, load_modeling, loss_of, mean_loss, plain_model
+from harness import SMALL, SOURCE, SPEEDRUN_43, SPEEDRUN_89, TOKENIZER, write_shard
+from safetensors.torch import save_file
 
-# Trained for long enough that every part, many of which begin at zero, changes the loss.
-TRAINED = {"EMA_ENABLED": 0, "SWA_ENABLED": 0, "WARMDOWN_ITERS": 0, "ITERATIONS": 8, "VAL_LOSS_EVERY": 8}
-TOKENS = {"TRAIN_BATCH_TOKENS": 512, "VAL_BATCH_SIZE": 1024, "VAL_TOKENS": 1024}
 # The speedrun preset's switches with smaller sizes.
 SPEEDRUN = {name: None for name in SMALL} | {
     "VOCAB_SIZE": 512, "NUM_LAYERS": 3, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 4, "TRAIN_SEQ_LEN": 32,
@@ -68,36 +63,6 @@ MODELS = {
     "full_gate": LAST_RECORD | {"GATED_ATTN_ENABLED": 1, "UNET_SKIPS": 0, "VALUE_RESIDUAL": 1}}
 OF_ROUNDING = 5e-5  # largest difference of a logit between orders of summation, also of drawn weights
 WITH_WINDOWS = ("speedrun_43", "speedrun_89", "speedrun_91")
-OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # read from the run's config.json, not from the environment
-
-
-def replaced_transformers():
-    """Replaces transformers' classes, which may not be installed, by plain ones."""
-    base = types.ModuleType("transformers")
-    base.PretrainedConfig = base.GenerationMixin = object
-    base.PreTrainedModel = torch.nn.Module
-    outputs = types.ModuleType("transformers.modeling_outputs")
-    outputs.CausalLMOutput = types.SimpleNamespace
-    return mock.patch.dict(sys.modules, {base.__name__: base, outputs.__name__: outputs})
-
-
-def load_modeling(path):
-    """Imports an exported module, which imports its neighbours, without writing __pycache__ next to them."""
-    package = types.ModuleType("exported")
-    package.__path__ = [str(path.parent)]
-    with replaced_transformers(), mock.patch.dict(sys.modules, exported=package), \
-            mock.patch.object(sys, "dont_write_bytecode", True):
-        return importlib.import_module(f"exported.{path.stem}")
-
-
-def plain_model(folder):
-    """Loads the exported model as a plain torch module."""
-    config = types.SimpleNamespace(**json.loads((folder / "config.json").read_text()))
-    modeling, = folder.glob("modeling_*.py")
-    model = load_modeling(modeling).TrainGpt(config)
-    weights = {name.removeprefix("model."): value for name, value in load_file(folder / "model.safetensors").items()}
-    model.load_state_dict(weights, strict=True)
-    return model.eval()
 
 
 class PlainCache:
@@ -115,15 +80,6 @@ class PlainCache:
         return self.visits[visit]
 
 
-def mean_loss(logits, targets):
-    return float(F.cross_entropy(logits.double().flatten(0, 1), targets.flatten()))
-
-
-def loss_of(model, inputs, targets):
-    with torch.no_grad():
-        return mean_loss(model(inputs), targets)
-
-
 def write_documents(folder, shards):
     """Copies the shards, cut into documents of 5 to 149 tokens."""
     lengths = np.random.default_rng(1)
@@ -136,35 +92,19 @@ def write_documents(folder, shards):
         write_shard(folder / name, tokens.tolist())
 
 
-class ExportTest(RunTest):
+class LogitsTest(ExportTest):
+    models = MODELS
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        torch.set_num_threads(1)
         cls.documents = cls.folder / "documents"
         write_documents(cls.documents, cls.shards)
-        cls.exports = {}  # for each of MODELS its folder, created once, and the losses of its run
 
-    def export(self, *flags, **settings):
-        """Runs train_gpt export without model settings in the environment."""
-        return self.run_gpt("export", *flags, **({name: None for name in OF_MODEL} | settings))
-
-    def exported(self, name):
-        """Returns the folder of the model's export, and its run's losses by name."""
-        if name not in self.exports:
-            flags = ["--config", SOURCE / "configs" / "speedrun_124m.env"] if name == "speedrun" else []
-            artifact = {"ARTIFACT": "int6"} if name == "record" else {}
-            drawn = {"INIT_FROM": self.drawn_weights(name)} if name in ("speedrun_89", "speedrun_91") else {}
-            events = self.train(*flags, output=name, **MODELS[name] | artifact | drawn | {"DATA_PATH": self.shards_of(name)})
-            losses = {e["name"]: e["val_loss"] for e in events if e["event"] == "final"}
-            losses |= {e["step"]: e["val_loss"] for e in events if e["event"] == "val"}
-            losses["val"] = [e["val_loss"] for e in events if e["event"] == "val"][-1]
-            folder = self.folder / f"{name}.hf"
-            done = self.export("--hf", folder, "--init-from", self.folder / name / "final_model.safetensors")
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertRegex(done.stdout, rf"^{folder}: README.md, config.json, .*, model.safetensors \(\d+ parameters\), .*\n$")
-            self.exports[name] = folder, losses
-        return self.exports[name]
+    def train_model(self, name):
+        flags = ["--config", SOURCE / "configs" / "speedrun_124m.env"] if name == "speedrun" else []
+        drawn = {"INIT_FROM": self.drawn_weights(name)} if name in ("speedrun_89", "speedrun_91") else {}
+        return self.train(*flags, output=name, **MODELS[name] | drawn | {"DATA_PATH": self.shards_of(name)})
 
     def drawn_weights(self, name):
         """Writes weights of record 89's or 91's model with which every part changes the loss; returns their file. Many
@@ -188,19 +128,6 @@ class ExportTest(RunTest):
 
     def shards_of(self, name):
         return self.documents if name in WITH_WINDOWS else self.shards
-
-    def validation_rows(self, name):
-        """Returns inputs and targets of the run's validation, [rows, tokens]."""
-        settings = SMALL | MODELS[name]
-        shard = np.fromfile(self.shards_of(name) / "fineweb_val_000000.bin", dtype="<u2")[512:].astype(np.int64)
-        tokens = torch.from_numpy(shard[:settings["VAL_TOKENS"] + 1])
-        self.assertEqual(len(tokens), settings["VAL_TOKENS"] + 1)
-        row = settings["EVAL_SEQ_LEN"] or settings["TRAIN_SEQ_LEN"]
-        return (part.view(-1, row) for part in (tokens[:-1], tokens[1:]))
-
-    def assert_loss(self, name, found, expected):
-        print(f"{name}: loss {found:.9f}, of the run {expected:.9f}")
-        self.assertAlmostEqual(found / expected, 1, delta=1e-6)
 
     def test_plain_module_has_the_runs_loss(self):
         for name in MODELS:
@@ -285,104 +212,6 @@ class ExportTest(RunTest):
                 self.assertEqual((again / file).read_bytes(), (folder / file).read_bytes(), name)
         self.assertEqual(json.loads((again / "config.json").read_text())["rope_longest"], 512)
 
-    def test_of_every_file_of_a_run(self):
-        folder, losses = self.exported("record")
-        run = self.folder / "record"
-        for file in ("final_model.pt", "final_model.int6.ptz"):
-            target = self.folder / f"{file}.hf"
-            target.mkdir()  # an empty folder is accepted
-            # Export ignores training settings, so they need not be consistent.
-            done = self.export("--hf", target, "--init-from", run / file, "--train-batch-tokens", 1000)
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for file in ("config.json", "model.safetensors"):
-            self.assertEqual((self.folder / "final_model.pt.hf" / file).read_bytes(), (folder / file).read_bytes())
-        model = plain_model(self.folder / "final_model.int6.ptz.hf")
-        self.assert_loss("record, int6", loss_of(model, *self.validation_rows("record")),
-                         losses["final_int6_roundtrip_exact"])
-
-    def test_the_model_card_has_data_tokens_scores_and_settings_and_no_path(self):
-        folder, losses = self.exported("record")
-        card = (folder / "README.md").read_text()
-        front, body = card.split("---\n", 2)[1:]
-        self.assertIn("library_name: transformers\n", front)
-        self.assertNotIn("\nlicense:", front)  # left open
-        for words in ("# test\n", "trained by train_gpt (RECIPE=record) on shards, for 8 steps of 512 tokens, 4096 in all.",
-                      "\nMODEL_DIM=32\n", "## Licence\n\nNot stated yet."):
-            self.assertIn(words, body)
-        scores = dict(re.findall(r"^\| (\S.*?) \| ([\d.]+) \|", body, re.M))
-        self.assertEqual(f"{losses['val']:.4f}", scores["validation after step 8"])
-        finals = [name for name in losses if isinstance(name, str) and name != "val"]
-        self.assertTrue(finals)
-        for name in finals:
-            self.assertEqual(f"{losses[name]:.4f}", scores[name])
-        for path in (str(self.folder), str(self.shards), "TOKENIZER_PATH", "OUTPUT_DIR"):
-            self.assertNotIn(path, card)
-
-    def test_a_model_without_its_run_has_a_shorter_card(self):
-        self.exported("record")
-        alone = self.folder / "cardless"
-        alone.mkdir()
-        shutil.copy(self.folder / "record" / "final_model.safetensors", alone)
-        settings = SMALL | {"TOKENIZER_PATH": ""}
-        done = self.run_gpt("export", "--hf", self.folder / "cardless.hf", "--init-from", alone / "final_model.safetensors", **settings)
-        self.assertEqual(0, done.returncode, done.stderr)
-        card = (self.folder / "cardless.hf" / "README.md").read_text()
-        self.assertIn("(RECIPE=record) for 8 steps.", card)
-        self.assertNotIn("## Scores", card)
-
-    def test_tokenizer_goes_along_unless_there_is_none(self):
-        folder, _ = self.exported("record")
-        self.assertEqual((folder / "tokenizer.model").read_bytes(), TOKENIZER.read_bytes())
-        generation = json.loads((folder / "generation_config.json").read_text())
-        self.assertEqual(generation, {"bos_token_id": 1})
-        alone = self.folder / "alone"
-        done = self.export("--hf", alone, "--init-from", self.folder / "record" / "final_model.pt",
-                           "--tokenizer-path", "")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertFalse((alone / "tokenizer.model").exists())
-
-    def test_settings_may_come_without_a_config(self):
-        folder, _ = self.exported("record")
-        lone = self.folder / "lone"
-        lone.mkdir()
-        shutil.copy(self.folder / "record" / "final_model.safetensors", lone)
-        flags = [word for name, value in SMALL.items() for word in ("--" + name.lower().replace("_", "-"), value)]
-        done = self.export("--hf", lone / "hf", "--init-from", lone / "final_model.safetensors", *flags,
-                           "--tokenizer-path", TOKENIZER)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual((lone / "hf" / "config.json").read_text(), (folder / "config.json").read_text())
-
-    def test_errors(self):
-        folder, _ = self.exported("record")
-        weights = self.folder / "record" / "final_model.safetensors"
-        new = self.folder / "new"
-        cut = self.folder / "cut.safetensors"
-        cut.write_bytes(weights.read_bytes()[:-1])
-        other = self.folder / "other"
-        other.mkdir()
-        shutil.copy(weights, other)
-        (other / "config.json").write_text("{}")
-        for code, word, flags in (
-                (64, "expected --hf DIR", ["--init-from", weights]),
-                (64, "expected --init-from MODEL", ["--hf", new]),
-                (64, "unknown flag --no-such", ["--hf", new, "--init-from", weights, "--no-such", "1"]),
-                (65, "cut.safetensors", ["--hf", new, "--init-from", cut]),
-                (78, "qo_bank", ["--hf", new, "--init-from", weights, "--model-dim", "64"]),
-                (78, "expected the config.json of the run", ["--hf", new, "--init-from", other / weights.name]),
-                (66, "none.pt", ["--hf", new, "--init-from", self.folder / "none.pt"]),
-                (73, "not empty", ["--hf", folder, "--init-from", weights]),
-                (73, "cannot be created", ["--hf", cut, "--init-from", weights]),
-                (78, "kv_bank", ["--hf", new, "--init-from", weights, "--num-kv-heads", "1"]),
-                (78, "NUM_HEADS=4 is no multiple of NUM_KV_HEADS=3",
-                 ["--hf", new, "--init-from", weights, "--num-kv-heads", "3"])):
-            with self.subTest(word):
-                done = self.export(*flags)
-                self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
-                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
-                self.assertEqual(len(errors), 1, done.stderr)
-                self.assertIn(word, done.stderr)
-                self.assertFalse(new.exists())
-
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
     def test_transformers_reads_it(self):
         with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, HF_HOME=cache, HF_HUB_OFFLINE="1"):
@@ -439,46 +268,6 @@ class ExportTest(RunTest):
             self.assertAlmostEqual(float(loss), float(alone), delta=1e-5)
         with self.assertRaisesRegex(ValueError, "attention_mask .*: expected 0 or 1 for each of the input_ids"):
             model(ids, attention_mask=mask[:, 1:])
-
-
-class FormulasTest(unittest.TestCase):
-    modeling = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_train_gpt.py")
-    windows = load_modeling(SOURCE / "src" / "commands" / "hf" / "train_gpt_common.py").WindowStage
-
-    def test_bigram_hash_wraps_as_int32(self):
-        ids = torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]])
-        rows = self.modeling.bigram_hash(ids, ids.roll(1, 1), torch.arange(5).expand(2, 5) == 0, 1536)
-        self.assertEqual(rows[0].tolist(), [1535, 892, 868, 1140, 1433])
-        self.assertEqual(rows[1, :2].tolist(), [1535, 1121])
-
-    def test_segments_begin_with_a_text_and_after_so_many_tokens(self):
-        config = types.SimpleNamespace(rope_base=1e4, train_seq_len=8, rope_yarn="auto", rope_dims=4, bos_id=1,
-                                       document_attention="1", segment_limit=3)
-        ids = torch.tensor([[1, 5, 5, 5, 5, 1, 5, 1, 1], [0, 0, 5, 5, 0, 5, 5, 1, 5]])
-        places = self.modeling.Places(ids, torch.tensor([[1] * 9, [0, 0, 1, 1, 0, 1, 1, 1, 1]]), config)
-        self.assertEqual(places.segment[0].tolist(), [0, 0, 0, 3, 3, 5, 5, 7, 8])
-        self.assertEqual(places.segment[1][places.real[1]].tolist(), [0, 0, 0, 3, 4, 4])
-        self.assertEqual(places.begins[1][places.real[1]].tolist(), [True, False, False, True, True, False])
-
-    def test_rope_base_grows_with_rows_beyond_1024(self):
-        for length, trained, base in ((2048, 1024, 22081.79), (5, 2048, 22081.79), (1024, 32, 1e4)):
-            config = types.SimpleNamespace(rope_base=1e4, train_seq_len=trained, rope_yarn="auto")
-            self.assertAlmostEqual(self.modeling.rope_base(length, config, 16), base, places=2)
-
-    def test_record_43_has_the_windows_and_scales_of_its_script(self):
-        config = types.SimpleNamespace(
-            rope_base=1024.0, attention_scale=0.1, window_yarn=True, window_block=128,
-            short_window="1,3@0.3,5@0.6,6@0.9", long_window="3,7@0.3,11@0.6,13@0.9", final_long_window=20)
-        for stage, (short, long, scale) in enumerate(((1, 3, 0.1), (3, 7, 0.116946), (5, 11, 0.127518),
-                                                      (6, 13, 0.131778), (6, 20, 0.131778))):
-            config.train_gpt = {"stage": stage}
-            found = self.windows(config, head_dim=128)
-            self.assertEqual((found.short, found.long), (128 * short, 128 * long))
-            self.assertAlmostEqual(found.scale, scale, places=6)
-            self.assertEqual(len(found.frequencies), 32)
-            # The first pair rotates quickly in any window, the last ones slowly.
-            self.assertEqual(float(found.frequencies[0]), 1)
-            self.assertAlmostEqual(float(found.frequencies[31]) * 1024 * min(long, 13) / 3, 1, places=6)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ import json
 import struct
 import unittest
 
-import model_commands_test
 import torch
 import torch.nn.functional as F
 from harness import SMALL, VOCAB
+from model_commands import ModelTest, exact_scores
 from safetensors.torch import save_file
 
 BAD_DATA = 65
@@ -64,7 +64,7 @@ def script_weights(lambdas):
     return weights
 
 
-class ScriptCheckpointTest(model_commands_test.ModelTest):
+class ScriptCheckpointTest(ModelTest):
     def checkpoint(self, weights):
         path = self.folder / "state_step000100.pt"
         torch.save({"step": 100, "code": "import torch", "optimizers": [{"state": {}}],
@@ -79,7 +79,7 @@ class ScriptCheckpointTest(model_commands_test.ModelTest):
         for lambdas in (True, False):
             weights = script_weights(lambdas)
             path = self.checkpoint(weights)
-            scores = model_commands_test.exact_scores(self.prints(
+            scores = exact_scores(self.prints(
                 "eval", "--init-from", path, "--data-path", self.shards, "--train-seq-len", LENGTH, "--eval-stride", 0,
                 "--eval-seq-len", LENGTH, "--val-tokens", rows * LENGTH, "--val-batch-size", rows * LENGTH,
                 "--compute-dtype", "fp32", "--loader-order", "strided").splitlines())
@@ -96,7 +96,7 @@ class ScriptCheckpointTest(model_commands_test.ModelTest):
         self.assertEqual(json.loads((exported / "config.json").read_text())["value_residual"], "blend")
 
 
-class ForeignTest(model_commands_test.ModelTest):
+class ForeignTest(ModelTest):
     def test_a_file_of_another_kind_is_named_by_every_command(self):
         path = self.folder / "model.bin"
         for head, kind in ((b"GGUF\3" + bytes(19), "a GGUF file"), (b"\x08\x08\x12\x07pytorch", "an ONNX model"),

@@ -9,7 +9,7 @@ import unittest
 
 import tokenizers
 from harness import BUILD, TEXT, TOKENIZER, read_events, train_losses, write_shard
-from model_commands_test import ModelTest
+from model_commands import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
 PIECES, END_OF_TEXT = 701, 700

@@ -5,7 +5,7 @@ import re
 import unittest
 
 from harness import LAST_RECORD, SMALL
-from model_commands_test import ModelTest
+from model_commands import ModelTest
 
 USAGE, DATA, MISSING, CANNOT_CREATE, CONFIG = 64, 65, 66, 73, 78
 

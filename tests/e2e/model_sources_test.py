@@ -13,9 +13,9 @@ import threading
 import unittest
 import zlib
 
-import model_commands_test
 import torch
 from harness import BUILD, TOKENIZER, read_until, train_losses
+from model_commands import ModelTest
 from safetensors.torch import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL = 64, 65, 66, 70
@@ -24,7 +24,7 @@ SAVED = dict(ranks=2, CHECKPOINT_EVERY=4, KEEP=3, ARTIFACT="int6", TTT_ENABLED=0
              EMA_DECAY=0.5)
 
 
-class SourcesTest(model_commands_test.ModelTest):
+class SourcesTest(ModelTest):
     def run_folder(self):
         return self.trained("saved", **SAVED)[0]
 

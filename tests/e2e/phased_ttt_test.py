@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from gptq_test import QUANTIZED
 from harness import SMALL, common_folder, read_until
-from model_commands_test import UNSET, ModelTest
+from model_commands import UNSET, ModelTest
 
 USAGE, CANNOT_CREATE, STOPPED, CONFIG = 64, 73, 75, 78
 

@@ -5,9 +5,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import unittest
 
 from harness import PROGRAM, SOURCE, RunTest, children_named, gpu_count, mpirun, read_events, read_until, train_losses
+
+sys.path.insert(0, str(SOURCE / "tests" / "bench"))
+from machine import visible_gpus
 
 # quickstart.env is a smaller quickstart_gpu.env, for CPUs.
 PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
@@ -29,10 +33,6 @@ def data_of(preset):
                               check=True, capture_output=True, text=True).stdout
     documents = re.search("^LOADER_ORDER=(documents|aligned)$", settings, re.MULTILINE)
     return dict(TOKENIZER_PATH="", DATA_PATH="synthetic:documents" if documents else "synthetic:zipf")
-
-
-def visible_gpus():
-    return os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpu_count())))).split(",")
 
 
 class RepeatTest(RunTest):

@@ -14,7 +14,7 @@ import sentencepiece
 from safetensors.numpy import load_file, save_file
 
 from harness import TEXT, TOKENIZER
-from model_commands_test import ModelTest
+from model_commands import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
 PIECES, VOCAB, LENGTH = 701, 704, 128

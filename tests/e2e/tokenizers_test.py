@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from harness import BUILD, TEXT, TOKENIZER, VOCAB, write_shard
-from model_commands_test import ModelTest
+from model_commands import ModelTest
 
 WORDS, SUFFIX, ODD, CASEOPS = (TOKENIZER.with_name(f"data_{name}.model") for name in ("words", "suffix", "odd", "caseops"))
 PIECES = {WORDS: 419, SUFFIX: 399, ODD: 300, CASEOPS: 420, TOKENIZER: VOCAB}
