@@ -132,10 +132,8 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                         const AttentionGradients& out, Dtype dtype, Stream stream) {
   if (shape.batch * shape.seq_len == 0) return;
-  dispatch_half(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    shape.head_dim == 64 ? launch<T, 64>(shape, in, out, stream)
-                         : launch<T, 128>(shape, in, out, stream);
+  attention::dispatch_heads(shape, dtype, [&](auto zero, auto head_dim) {
+    launch<decltype(zero), head_dim()>(shape, in, out, stream);
   });
 }
 

@@ -21,7 +21,7 @@ void launch(const AttentionShape& shape, const AttentionInputs& in, const Attent
   const auto kernel = attention::forward_kernel<T, head_dim>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
   cudaMemsetAsync(out.next_tile, 0, sizeof(int), stream);
-  const auto tiles = std::int64_t{shape.batch} * shape.heads * (shape.padded_len / kAttentionBlock);
+  const int tiles = attention::ForwardTiles{shape, work}.count();
   kernel<<<blocks_for(tiles, 1), attention::kThreads, sizeof(Storage), stream>>>(maps, shape, work);
   check_launch("attention_forward");
 }
@@ -31,10 +31,8 @@ void launch(const AttentionShape& shape, const AttentionInputs& in, const Attent
 void attention_forward(const AttentionShape& shape, const AttentionInputs& in,
                        const AttentionOutputs& out, Dtype dtype, Stream stream) {
   if (shape.batch * shape.seq_len == 0) return;
-  dispatch_half(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    shape.head_dim == 64 ? launch<T, 64>(shape, in, out, stream)
-                         : launch<T, 128>(shape, in, out, stream);
+  attention::dispatch_heads(shape, dtype, [&](auto zero, auto head_dim) {
+    launch<decltype(zero), head_dim()>(shape, in, out, stream);
   });
 }
 

@@ -23,6 +23,15 @@ constexpr int kColumns = 64;
 constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
 constexpr float kLog2E = 1.4426950408889634f;
 
+// Calls op(T{}, head_dim) with the element type and a std::integral_constant.
+template <typename Op>
+void dispatch_heads(const AttentionShape& shape, Dtype dtype, Op op) {
+  dispatch_half(dtype, [&](auto zero) {
+    if (shape.head_dim == 64) return op(zero, std::integral_constant<int, 64>{});
+    op(zero, std::integral_constant<int, 128>{});
+  });
+}
+
 // Makes a tensor map with boxes of `box_tokens` tokens and 64 channels of one head; tokens beyond
 // the sequence read as zeros and are not stored.
 template <typename T, int head_dim>
