@@ -72,8 +72,8 @@ endif()
 # compile identically for the CPU and the CUDA program, so ccache compiles them once. Headers missing from the
 # wheels (crt/, nv/) come from the compiler's toolkit.
 set(cuda_include_flags "")
-foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include
-                     ${site_packages}/nvidia/nccl/include ${site_packages}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include ${site_packages}/nvidia/nccl/include
+                     ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   list(APPEND cuda_include_flags -isystem${dir})
 endforeach()
 function(train_gpt_cuda_sources target)

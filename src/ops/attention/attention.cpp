@@ -12,7 +12,6 @@
 #include "ops/attention/flash_attention.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/gates/xsa.h"
-#include "ops/attention/hopper_attention.h"
 
 namespace tg {
 

@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, lanes, kVectors>* kWarp
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto element = recompute(k, i, p);
         const float dnorm = fmaf(-norms[0].x_scale, element.mixed, upstream.dy[0].chunks[k][i]);
-        float d[2] = {};  // gradients of the lanes' sums, except those of one lane without weights
+        float d[2] = {};  // gradients of the lanes' sums; unused by one lane without weights
         if constexpr (weighted) {
           d[0] = norms[0].scale * dnorm;
         } else {

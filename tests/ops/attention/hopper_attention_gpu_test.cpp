@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/attention/hopper_attention.h"
+#include "ops/attention/fused_attention.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 

@@ -121,8 +121,8 @@ class ForwardConsumer {
   }
 
   // Warpgroup 1 issues the GEMMs of a key block after warpgroup 0 has, and warpgroup 0 after
-  // warpgroup 1 has those of the block before, so that one computes exponentials while the other's
-  // GEMMs run on the tensor cores.
+  // warpgroup 1 has issued the GEMMs of the block before, so that one computes exponentials while
+  // the other's GEMMs run on the tensor cores.
   __device__ void wait_for_turn(int block) const {
     if constexpr (kTakesTurns<head_dim>)
       mbarrier_wait(shared_.order[warpgroup_], block % 2 ^ (warpgroup_ == 0));

@@ -51,7 +51,7 @@ struct ForwardTiles {
   __device__ int visible_from(int sequence, int query) const {
     return work.visible_from[sequence * shape.seq_len + min(query, shape.seq_len - 1)];
   }
-  // Returns the number of key blocks down from the diagonal of a tile to that of `first_key`.
+  // Returns the number of key blocks from a tile's diagonal block down to the block of `first_key`.
   __device__ static int key_blocks(int first_query, int first_key) {
     return first_query / kKeys - first_key / kKeys + 1;
   }
@@ -109,8 +109,8 @@ __device__ void run_forward_producer(ForwardStorage<T, head_dim>& shared, const 
   }
 }
 
-// Loads the values of the claimed tiles, in a warp of its own: they are needed, and their buffers
-// are free, later than those of keys.
+// Loads the values of the claimed tiles, in a warp of its own: values are needed, and their buffers
+// are free, later than the keys' buffers.
 template <typename T, int head_dim>
 __device__ void run_value_producer(ForwardStorage<T, head_dim>& shared, const ForwardMaps& maps,
                                    const AttentionShape& shape, const ForwardWork& work) {

@@ -11,7 +11,7 @@ struct HeadVectors {
   std::int64_t token_stride, head_stride;
 };
 
-// Of the attention kernels of Hopper.
+// The shape of attention, for the kernels of Hopper.
 constexpr int kAttentionBlock = 128;
 struct AttentionShape {
   int batch, seq_len;
