@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, lanes, kVectors>* kWarp
           const float g = one ? fmaf(norms[0].scale, dnorm, dlane) : norms[0].scale * dnorm;
           const float dtotal = one ? p.mix0[i] * g : fmaf(p.mix0[i], g, dlane);
           if constexpr (one)
-            // Explicit fmaf: else the compiler rounds the product or not, column by column.
-            dterms[0][i] = fmaf(blend ? p.sum_blend[i] : p.mix0[i], blend ? dtotal : g,
-                                upstream.dsum.chunks[k][i]);
+            // Not dtotal + dsum, whose product the compiler rounds or not, column by column.
+            dterms[0][i] = blend ? fmaf(p.sum_blend[i], dtotal, upstream.dsum.chunks[k][i])
+                                 : fmaf(p.mix0[i], g, upstream.dsum.chunks[k][i]);
           else
             d[0] = p.sum_blend[i] * dtotal;
           dskip[i] = p.skip_weight[i] * dtotal;
