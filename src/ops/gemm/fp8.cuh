@@ -16,6 +16,11 @@ __device__ unsigned fp8_pair(float low, float high) {
   constexpr auto format = std::is_same_v<Fp8, __nv_fp8_e5m2> ? __NV_E5M2 : __NV_E4M3;
   return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, format);
 }
+// Packs four, the first in the lowest byte.
+template <typename Fp8 = __nv_fp8_e4m3>
+__device__ unsigned fp8_quad(float a, float b, float c, float d) {
+  return fp8_pair<Fp8>(a, b) | fp8_pair<Fp8>(c, d) << 16;
+}
 // Unpacks the two e4m3 values in the low half of a word.
 __device__ inline float2 from_e4m3_pair(unsigned pair) {
   const auto halves =

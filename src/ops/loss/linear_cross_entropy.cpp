@@ -124,15 +124,17 @@ struct FusedHead {
     cuda::finish_rows(problem, const_fp32_data(sums), layout,
                       {mutable_fp32_data(tokens.loss), mutable_fp32_data(tokens.nll)}, stream);
 
-    const auto x_scaled = at::empty_like(x);
-    cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
     const auto& gradient_scale = fp8.output_gradient.scale;
-    if (fp8.defined())
-      accumulate_fp8_gemm(weight.gradient, transposed, gradient_scale,
-                          fp8_transposed(to_fp8(x_scaled, fp8.scaled_input)),
+    if (fp8.defined()) {
+      const auto x_scaled = empty_fp8_transposed(x, x.size(0), x.size(1));
+      cuda::scale_inputs_to_fp8(problem, c, fp8_copy(x_scaled, fp8.scaled_input), stream);
+      accumulate_fp8_gemm(weight.gradient, transposed, gradient_scale, x_scaled,
                           fp8.scaled_input.scale);
-    else
+    } else {
+      const auto x_scaled = at::empty_like(x);
+      cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
       accumulate_gemm(weight.gradient, g.t(), x_scaled);
+    }
 
     const auto unnormalised_dx = fp8.defined()
                                      ? fp8_matmul(g, gradient_scale, fp8.transposed, fp8.scale,

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/gemm/fp8.cuh"
+#include "ops/gemm/fp8_tile.cuh"
 #include "ops/loss/linear_cross_entropy_kernel.h"
 #include "ops/loss/softcap_row.cuh"
 
@@ -165,6 +166,30 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Computes the rows of scale_rows_kernel, rounded as it stores them, in e4m3 and transposed.
+__global__ void __launch_bounds__(kTileThreads)
+    scale_rows_to_fp8_kernel(LinearCrossEntropy args, RowGradient gradient, float multiplier,
+                             TiledMatrix matrix, Fp8Copy transposed) {
+  __shared__ Fp8Tile tile;
+  const TilePlace place(matrix);
+  const float c = multiplier * load_gradient(gradient), inverse_scale = 1 / *transposed.scale;
+  float amax = 0;
+  place.for_each_chunk([&](int row, int chunk, std::int64_t at) {
+    uint4& rounded = tile.chunk(row, chunk);
+    rounded = make_uint4(0, 0, 0, 0);
+    if (at < 0) return;
+    const auto x = load_pack<T, kFp8Chunk>(static_cast<const T*>(args.x) + at);
+    const float factor = c * args.inverse_sum[std::int64_t{blockIdx.x} * kTile + row];
+    float scaled[kFp8Chunk];
+#pragma unroll
+    for (int i = 0; i < kFp8Chunk; ++i) scaled[i] = x[i] * factor;
+    rounded = fp8_chunk(Pack<T, kFp8Chunk>::rounded(scaled), inverse_scale, amax);
+  });
+  raise_amax(transposed.amax, amax);
+  __syncthreads();
+  place.store_transposed(tile, static_cast<unsigned char*>(transposed.values));
+}
+
 __global__ void __launch_bounds__(kThreads)
     finish_input_gradient_kernel(LinearCrossEntropy args, RowGradient gradient, float gain,
                                  const T* __restrict__ unnormalised_dx, T* __restrict__ dx) {
@@ -228,6 +253,15 @@ void scale_inputs(const LinearCrossEntropy& args, const RowGradient& c, void* x_
                                                               args.inverse_sum, /*stride=*/1,
                                                               static_cast<T*>(x_scaled));
   check_launch("scale_inputs");
+}
+
+void scale_inputs_to_fp8(const LinearCrossEntropy& args, const RowGradient& c,
+                         const Fp8Copy& transposed, Stream stream) {
+  if (args.rows == 0) return;
+  const TiledMatrix matrix{args.rows, args.dim};
+  scale_rows_to_fp8_kernel<<<matrix.grid(), kTileThreads, 0, stream>>>(
+      args, c, Softcap(args.softcap).gain, matrix, transposed);
+  check_launch("scale_inputs_to_fp8");
 }
 
 void scale_target_inputs(const LinearCrossEntropy& args, const RowGradient& c, int k,

@@ -36,11 +36,11 @@ struct SoftmaxGradientEpilogue {
   int target_count;
   float* partial_sums;
   OperandScales scales{};
-  Fp8Rows fp8_rows{};
+  Fp8Copy copy{};
 
   __device__ auto tile_softcap() const {
     if constexpr (in_fp8)
-      return ScaledSoftcap(softcap, scales.product(), *fp8_rows.copy.scale);
+      return ScaledSoftcap(softcap, scales.product(), *copy.scale);
     else
       return softcap;
   }
@@ -49,6 +49,7 @@ struct SoftmaxGradientEpilogue {
     const SoftmaxGradientEpilogue& gemm_epilogue;
     ThreadRows rows;
     int tile_n;
+    using Columns = ThreadColumns<Element>;
     // Number of vocabulary columns in the tile, and each row's target column, both relative to this
     // thread's first column.
     int valid, targets[kWgmmaTiles][2];
@@ -60,9 +61,9 @@ struct SoftmaxGradientEpilogue {
         : gemm_epilogue(epilogue),
           rows(tile),
           tile_n(tile.column / block_n),
-          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2),
+          valid(epilogue.vocab - tile.column - Columns::first()),
           softcap(epilogue.tile_softcap()),
-          output(epilogue.fp8_rows, tile.row, tile.column) {
+          output(epilogue.copy) {
       rows.for_each([&](int mma, int half, int row) {
         const auto target =
             epilogue.targets[std::int64_t{min(row, epilogue.rows - 1)} * epilogue.target_count];
@@ -77,16 +78,16 @@ struct SoftmaxGradientEpilogue {
       rows.for_each([&](int mma, int half, int row) {
         const unsigned target = targets[mma][half];
         // Only one of a row's threads holds its target.
-        masks |= row >= gemm_epilogue.rows || (target < block_n && target % 8 < 2);
+        masks |= row >= gemm_epilogue.rows || (target < block_n && Columns::holds(target));
       });
       if (!masks) return;
 #pragma unroll
       for (int column = 0; column < block_n; ++column) {
-        if (column % 8 >= 2) continue;
+        if (!Columns::holds(column)) continue;
         // No run-time indexing, which would move the accumulators to local memory.
         rows.for_each([&](int mma, int half, int row) {
           if (column >= valid || column == targets[mma][half] || row >= gemm_epilogue.rows)
-            accumulators.mma[mma].values[column / 8 * 4 + 2 * half + column % 8] = -INFINITY;
+            accumulators.mma[mma].values[Columns::accumulator(column) + 2 * half] = -INFINITY;
         });
       }
     }
@@ -121,17 +122,12 @@ void linear_softmax_gradient(const LinearCrossEntropy& args, void* transposed, f
                             .k = args.dim,
                             .a = args.gemm_x,
                             .b = args.gemm_weight,
-                            .d = in_fp8 ? transposed : args.unnormalised};
+                            .d = in_fp8 ? transposed : args.unnormalised,
+                            .d_rows = args.fp8.copy.values};
   const auto run = [&](auto operand) {
     const SoftmaxGradientEpilogue<decltype(operand)> epilogue{
-        Softcap(args.softcap),
-        args.rows,
-        args.vocab,
-        args.targets,
-        args.target_count,
-        sums,
-        operand_scales(args.fp8),
-        {args.fp8.copy, args.rows, args.width}};
+        Softcap(args.softcap),    args.rows,    args.vocab, args.targets, args.target_count, sums,
+        operand_scales(args.fp8), args.fp8.copy};
     launch_gemm(problem, epilogue, "linear_softmax_gradient", stream);
   };
   if (in_fp8)

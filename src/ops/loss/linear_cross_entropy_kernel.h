@@ -60,6 +60,9 @@ struct RowGradient {
 // Computes x_scaled [N, D] = gain·c·mass·x/S.
 void scale_inputs(const LinearCrossEntropy& args, const RowGradient& c, void* x_scaled,
                   Stream stream);
+// Computes them in e4m3, transposed: [D, fp8_interleaved(N)]; D is a multiple of 16.
+void scale_inputs_to_fp8(const LinearCrossEntropy& args, const RowGradient& c,
+                         const Fp8Copy& transposed, Stream stream);
 // Computes target_rows [N, D] = −c·target_factor_k·x of the k-th targets.
 void scale_target_inputs(const LinearCrossEntropy& args, const RowGradient& c, int k,
                          void* target_rows, Stream stream);

@@ -10,10 +10,9 @@
 namespace tg {
 
 // Largest chunk of the logits' gradient in bytes. Smaller chunks read and write the fp32 dW more
-// often and make GEMMs smaller. 576 MiB hold 5,888 rows of GPT-2's 50,304 columns; 65,536 tokens
-// thus make chunks of 5,632, whose dx with D = 768 is one 128×256 tile for each of an H100's 132
-// SMs.
-inline constexpr std::int64_t kFusedHeadBytes = std::int64_t{576} << 20;
+// often and make GEMMs smaller. 1,152 MiB hold 11,776 rows of GPT-2's 50,304 columns in 16 bits;
+// 65,536 tokens thus make chunks of 11,008.
+inline constexpr std::int64_t kFusedHeadBytes = std::int64_t{1152} << 20;
 
 struct CrossEntropyOptions {
   Softcap softcap;

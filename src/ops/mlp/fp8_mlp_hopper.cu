@@ -13,10 +13,9 @@ std::int64_t fp8_mlp_sign_bytes(const MlpShape& shape) {
 void fp8_mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8,
                 float slope, void* transposed, void* signs, Stream stream) {
   const ActivationEpilogue<Fp8> epilogue{
-      slope,
-      {operand_scales(fp8), nullptr, {fp8.copy, shape.rows, shape.hidden}},
-      static_cast<uint2*>(signs)};
-  launch_gemm(mlp_up_problem(shape, x, up, transposed), epilogue, "fp8_mlp_up", stream);
+      slope, {operand_scales(fp8), nullptr, fp8.copy}, static_cast<uint2*>(signs)};
+  launch_gemm(mlp_up_problem(shape, x, up, transposed, fp8.copy.values), epilogue, "fp8_mlp_up",
+              stream);
 }
 
 void fp8_mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
@@ -24,11 +23,9 @@ void fp8_mlp_down_backward(const MlpShape& shape, const void* dy, const void* do
                            const float* activation_scale, const void* signs, float slope,
                            void* transposed, Stream stream) {
   const ActivationGradientEpilogue<Fp8> epilogue{
-      slope,
-      {operand_scales(fp8), activation_scale, {fp8.copy, shape.rows, shape.hidden}},
-      static_cast<const uint2*>(signs)};
-  launch_gemm(mlp_down_backward_problem(shape, dy, down, activation, transposed), epilogue,
-              "fp8_mlp_down_backward", stream);
+      slope, {operand_scales(fp8), activation_scale, fp8.copy}, static_cast<const uint2*>(signs)};
+  launch_gemm(mlp_down_backward_problem(shape, dy, down, activation, transposed, fp8.copy.values),
+              epilogue, "fp8_mlp_down_backward", stream);
 }
 
 }  // namespace tg::cuda

@@ -7,18 +7,28 @@
 
 namespace tg::cuda::hopper {
 
-inline GemmProblem mlp_up_problem(const MlpShape& shape, const void* x, const void* up, void* d) {
-  return {.m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = d};
+// d_rows: in FP8.
+inline GemmProblem mlp_up_problem(const MlpShape& shape, const void* x, const void* up, void* d,
+                                  void* d_rows = nullptr) {
+  return {.m = shape.rows,
+          .n = shape.hidden,
+          .k = shape.dim,
+          .a = x,
+          .b = up,
+          .d = d,
+          .d_rows = d_rows};
 }
 inline GemmProblem mlp_down_backward_problem(const MlpShape& shape, const void* dy,
-                                             const void* down, const void* activation, void* d) {
+                                             const void* down, const void* activation, void* d,
+                                             void* d_rows = nullptr) {
   return {.m = shape.rows,
           .n = shape.hidden,
           .k = shape.dim,
           .a = dy,
           .b = down,
           .c = activation,
-          .d = d};
+          .d = d,
+          .d_rows = d_rows};
 }
 
 // Factors of the accumulators, by sign, and the writer of D. 16-bit: each row has a scale.
@@ -45,7 +55,7 @@ struct MlpScaling {
   __device__ Factors gradient_factors(float slope, const TileInfo& tile) const {
     return {slope, {row_scale, ThreadRows(tile)}};
   }
-  __device__ OutputTile<T> output(const TileInfo&) const { return {}; }
+  __device__ OutputTile<T> output() const { return {}; }
 };
 
 // FP8: the factors include the scales of the operands, the output and, for the gradient, the
@@ -54,7 +64,7 @@ template <>
 struct MlpScaling<__nv_fp8_e4m3> {
   OperandScales operands;
   const float* activation;  // scale of the activation; gradient only
-  Fp8Rows rows;
+  Fp8Copy copy;
 
   struct Factors {
     float positive, negative;
@@ -67,32 +77,27 @@ struct MlpScaling<__nv_fp8_e4m3> {
     }
   };
   __device__ Factors activation_factors(float slope, const TileInfo&) const {
-    const float positive = operands.product() * rsqrtf(*rows.copy.scale);
+    const float positive = operands.product() * rsqrtf(*copy.scale);
     return {positive, slope * positive};
   }
   __device__ Factors gradient_factors(float slope, const TileInfo&) const {
-    const float positive =
-        2 * approximate_sqrt(*activation) * operands.product() / *rows.copy.scale;
+    const float positive = 2 * approximate_sqrt(*activation) * operands.product() / *copy.scale;
     return {positive, -fabsf(slope) * positive};
   }
-  __device__ OutputTile<__nv_fp8_e4m3> output(const TileInfo& tile) const {
-    return {rows, tile.row, tile.column};
-  }
+  __device__ OutputTile<__nv_fp8_e4m3> output() const { return OutputTile<__nv_fp8_e4m3>(copy); }
 };
 
 // With D of 512 or 768 a tile's epilogue takes half as long as the other consumer's mainloop, which
-// hides it. In FP8, the accumulators of wider tiles would leave it too few registers.
-template <typename T>
-constexpr int kMlpBlockN = is_transposed<T> ? 128 : 192;
-template <typename T>
-constexpr int kMlpSubtiles = kMlpBlockN<T> / kSubtileN;
+// hides it.
+constexpr int kMlpBlockN = 192;
+constexpr int kMlpSubtiles = kMlpBlockN / kSubtileN;
 
 // Computes D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
 template <typename T>
 struct ActivationEpilogue {
   using Element = T;
   using Operand = T;
-  static constexpr int block_n = kMlpBlockN<T>;
+  static constexpr int block_n = kMlpBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
   MlpScaling<T> scaling;
@@ -106,10 +111,10 @@ struct ActivationEpilogue {
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : factors(epilogue.scaling.activation_factors(epilogue.slope, tile)),
-          output(epilogue.scaling.output(tile)),
+          output(epilogue.scaling.output()),
           sign_out(epilogue.signs == nullptr
                        ? nullptr
-                       : epilogue.signs + first_sign_index<kMlpSubtiles<T>>(tile)) {}
+                       : epilogue.signs + first_sign_index<kMlpSubtiles>(tile)) {}
 
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
@@ -121,7 +126,7 @@ struct ActivationEpilogue {
     }
     __device__ void end_subtile(int subtile) const {
       if (sign_out != nullptr) sign_out[subtile * kWarpgroupThreads] = signs;
-      if (subtile == kMlpSubtiles<T> - 1) output.end();
+      if (subtile == kMlpSubtiles - 1) output.end();
     }
   };
 };
@@ -132,7 +137,7 @@ template <typename T>
 struct ActivationGradientEpilogue {
   using Element = T;
   using Operand = T;
-  static constexpr int block_n = kMlpBlockN<T>;
+  static constexpr int block_n = kMlpBlockN;
   static constexpr bool n_major_b = !is_transposed<T>, reads_c = true;
   float slope;
   MlpScaling<T> scaling;
@@ -141,14 +146,14 @@ struct ActivationGradientEpilogue {
   struct Tile {
     typename MlpScaling<T>::Factors factors;
     OutputTile<T> output;
-    uint2 signs[kMlpSubtiles<T>];
+    uint2 signs[kMlpSubtiles];
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
         : factors(epilogue.scaling.gradient_factors(epilogue.slope, tile)),
-          output(epilogue.scaling.output(tile)) {
-      const uint2* const sign_in = epilogue.signs + first_sign_index<kMlpSubtiles<T>>(tile);
+          output(epilogue.scaling.output()) {
+      const uint2* const sign_in = epilogue.signs + first_sign_index<kMlpSubtiles>(tile);
 #pragma unroll
-      for (int s = 0; s < kMlpSubtiles<T>; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
+      for (int s = 0; s < kMlpSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
     }
 
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
@@ -161,7 +166,7 @@ struct ActivationGradientEpilogue {
           });
     }
     __device__ void end_subtile(int subtile) const {
-      if (subtile == kMlpSubtiles<T> - 1) output.end();
+      if (subtile == kMlpSubtiles - 1) output.end();
     }
   };
 };

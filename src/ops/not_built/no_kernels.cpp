@@ -53,6 +53,7 @@ decltype(fp8_transpose) fp8_transpose [[gnu::alias("no_kernels")]];
 decltype(softmax_gradient) softmax_gradient [[gnu::alias("no_kernels")]];
 decltype(finish_rows) finish_rows [[gnu::alias("no_kernels")]];
 decltype(scale_inputs) scale_inputs [[gnu::alias("no_kernels")]];
+decltype(scale_inputs_to_fp8) scale_inputs_to_fp8 [[gnu::alias("no_kernels")]];
 decltype(scale_target_inputs) scale_target_inputs [[gnu::alias("no_kernels")]];
 decltype(finish_input_gradient) finish_input_gradient [[gnu::alias("no_kernels")]];
 decltype(softcap_nll) softcap_nll [[gnu::alias("no_kernels")]];

@@ -76,12 +76,12 @@ TEST(LinearNll, HasTheLogitsOfOneChunkAtATime) {
   EXPECT_EQ(rows, (std::vector<std::int64_t>{256, 256, 91}));
 }
 
-// Chunks of at most 576 MiB, in whole clusters of tiles.
+// Chunks of at most 1,152 MiB, in whole clusters of tiles.
 TEST(FusedHeadRows, AreThoseOfTheFewestEqualChunks) {
-  EXPECT_EQ(fused_head_rows(98304, 8192), 32768);  // 36,864 would fit
-  EXPECT_EQ(fused_head_rows(65536, 50304), 5632);  // 11 chunks and one of 3,584
-  EXPECT_EQ(fused_head_rows(36864, 8192), 36864);
-  EXPECT_EQ(fused_head_rows(36865, 8192), 18688);
+  EXPECT_EQ(fused_head_rows(98304, 8192), 49152);   // 73,728 would fit
+  EXPECT_EQ(fused_head_rows(65536, 50304), 11008);  // five chunks and one of 10,496
+  EXPECT_EQ(fused_head_rows(73728, 8192), 73728);
+  EXPECT_EQ(fused_head_rows(73729, 8192), 37120);
   EXPECT_EQ(fused_head_rows(1, 8192), 256);
   EXPECT_EQ(fused_head_rows(603, 8208, /*chunk_bytes=*/1), 256);
 }

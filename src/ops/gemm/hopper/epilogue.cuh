@@ -40,20 +40,14 @@ struct ThreadRowScales {
   }
 };
 
-// Row-major FP8 copy of the output; D itself is its transpose.
-struct Fp8Rows {
-  Fp8Copy copy;
-  int rows, columns;  // columns is a multiple of 16
-};
-
-// Writes a consumer thread's part of a tile of D, and of Fp8Rows if D is in FP8.
+// Writes a consumer thread's part of a tile of D.
 template <typename Element, bool fp8 = is_transposed<Element>>
 struct OutputTile {
   OutputTile() = default;
-  __device__ OutputTile(const Fp8Rows&, int, int) {}
+  explicit __device__ OutputTile(const Fp8Copy&) {}
   // `values`: the thread's accumulators of chunks `chunk` and `chunk` + 1, in order
   // (WgmmaAccumulators); in FP8 already divided by the scale.
-  __device__ void store(const SubtileView<Element>& smem, int, int chunk,
+  __device__ void store(const SubtileView<Element>& smem, int chunk,
                         const float (&values)[8]) const {
     smem.store_rounded(chunk, values);
   }
@@ -61,65 +55,30 @@ struct OutputTile {
   __device__ void end() const {}
 };
 
+// FP8: rows and their transpose; raises amax of the copy, whose values are GemmProblem::d_rows.
 template <typename Element>
 struct OutputTile<Element, true> {
-  static constexpr int kStoredBytes = 16;                  // per row and lane in one store
-  static constexpr int kStoredColumns = 2 * kStoredBytes;  // per row, by two lanes
-  const Fp8Rows& output;
-  int first_row, first_column;
+  const Fp8Copy& copy;
   float scale, amax = 0;
-  unsigned words[4];    // two of a row, two of the row 8 below; each word: 2 columns of 2 chunks
-  unsigned columns[4];  // of the transpose, in SubtileView's layout
+  unsigned rows[4], columns[4];  // of four chunks, in SubtileView's layouts
 
-  __device__ OutputTile(const Fp8Rows& rows, int row, int column)
-      : output(rows), scale(*rows.copy.scale) {
-    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
-    first_row = row + warp * 16 + lane / 4 + lane % 4 / 2 * 8;
-    first_column = column + lane % 2 * kStoredBytes;
-  }
+  explicit __device__ OutputTile(const Fp8Copy& copy) : copy(copy), scale(*copy.scale) {}
 
-  __device__ void store(const SubtileView<Element>& smem, int subtile, int chunk,
-                        const float (&values)[8]) {
-    unsigned pairs[4];
+  __device__ void store(const SubtileView<Element>& smem, int chunk, const float (&values)[8]) {
 #pragma unroll
-    for (int p = 0; p < 4; ++p) {
-      const float low = values[2 * p], high = values[2 * p + 1];
-      amax = max_abs(max_abs(amax, low), high);
-      pairs[p] = fp8_pair<Element>(low, high);
-    }
+    for (const float value : values) amax = max_abs(amax, value);
     const int half = chunk / 2 % 2;
-    words[half] = __byte_perm(pairs[0], pairs[2], 0x5410);
-    words[2 + half] = __byte_perm(pairs[1], pairs[3], 0x5410);
-    columns[2 * half] = __byte_perm(pairs[0], pairs[1], 0x5140);
-    columns[2 * half + 1] = __byte_perm(pairs[2], pairs[3], 0x5140);
+    unsigned *const row = rows + 2 * half, *const column = columns + 2 * half;
+    row[0] = fp8_quad<Element>(values[0], values[1], values[4], values[5]);
+    row[1] = fp8_quad<Element>(values[2], values[3], values[6], values[7]);
+    column[0] = __byte_perm(row[0], row[1], 0x5140);
+    column[1] = __byte_perm(row[0], row[1], 0x7362);
     if (half == 0) return;
     smem.store(chunk - 2, columns);
-    store_rows(smem.mma * kWgmmaM, subtile * kSubtileN + chunk / 4 * kStoredColumns);
+    smem.store_rows(chunk - 2, rows);
   }
   __device__ void end() const {
-    raise_amax(output.copy.amax, amax * scale, /*reads_first=*/false);
-  }
-
- private:
-  // The four lanes that hold two rows transpose their words, so that each has 16 columns of one
-  // row.
-  __device__ void store_rows(int row_offset, int column_offset) {
-    auto& w = words;
-    exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
-    exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);
-    const int row = first_row + row_offset, column = first_column + column_offset;
-    const auto at = std::int64_t{row} * output.columns + column;
-    // Low halves hold the first chunk, high halves the second.
-    const auto bytes = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
-                                  __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
-    if (row < output.rows && column < output.columns)
-      *reinterpret_cast<uint4*>(static_cast<unsigned char*>(output.copy.values) + at) = bytes;
-  }
-  // Exchanges `b` of lanes without `bit` set with `a` of lanes with it.
-  __device__ static void exchange(unsigned& a, unsigned& b, unsigned bit) {
-    const bool upper = (threadIdx.x & bit) != 0;
-    const unsigned received = __shfl_xor_sync(0xffffffff, upper ? a : b, bit);
-    (upper ? a : b) = received;
+    raise_amax(copy.amax, amax * scale, /*reads_first=*/false);
   }
 };
 
@@ -133,7 +92,7 @@ __device__ void store_each(OutputTile<Element>& output, const SubtileView<Elemen
     float d[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) d[i] = op(accumulators[4 * chunk + i], i / 2 % 2);
-    output.store(smem, subtile, chunk, d);
+    output.store(smem, chunk, d);
   }
 }
 
@@ -174,7 +133,7 @@ __device__ void combine_with_c(OutputTile<Element>& output, const SubtileView<El
     float d[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) d[i] = op(accumulators[4 * chunk + i], input(chunk, i), i / 2 % 2);
-    output.store(smem, subtile, chunk, d);
+    output.store(smem, chunk, d);
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Persistent, warp-specialised GEMM in bf16, fp16 or FP8: D = epilogue(A·Bᵀ, C), accumulated in
 // fp32. 16-bit D and C are row-major. FP8 D and C are transposed, [N, M], with M interleaved
-// (kInterleavedRows), as weight-gradient GEMMs read them along M.
+// (kInterleavedRows), as weight-gradient GEMMs read them along M; D is written row-major, too, for
+// the next GEMM.
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
@@ -58,6 +59,7 @@ struct SharedStorage {
   static constexpr int stages = kPipelineBytes / stage_bytes;
   static constexpr int subtiles = block_n / kSubtileN;
   static constexpr int subtile_bytes = kBlockM * kSubtileN * sizeof(Element);
+  static constexpr int outputs = is_transposed<Element> ? 2 : 1;
   // Buffer b is made ready for subtile s only after subtile s - (kEpilogueBuffers - 1) was written.
   // With more buffers than subtiles per tile, a consumer that waits for a phase thus knows that the
   // previous phase has completed, as required: mbarriers distinguish phases only by parity.
@@ -65,7 +67,7 @@ struct SharedStorage {
 
   Operand a[stages][kBlockM * block_k];
   Operand b[stages][block_n * block_k];
-  Element epilogue[kEpilogueBuffers][kBlockM * kSubtileN];
+  Element epilogue[kEpilogueBuffers][outputs][kBlockM * kSubtileN];
   Barrier full[stages];                        // A and B are loaded
   Barrier empty[stages];                       // the consumers of both CTAs have read them
   Barrier epilogue_ready[kEpilogueBuffers];    // free, and C's subtile loaded if reads_c
@@ -82,6 +84,7 @@ struct TileGrid {
 };
 struct TensorMaps {
   CUtensorMap a, b, c, d;
+  CUtensorMap rows;  // FP8: of the row-major D
 };
 __device__ inline int num_clusters() {
   return gridDim.x / kClusterSize;
@@ -131,6 +134,11 @@ __device__ void run_producer(SharedStorage<Operand, Element, block_n>& shared,
                              maps.b, column + chunk * kSwizzleElements, k + rank * slice, full,
                              all_ctas);
         }
+      } else if constexpr (is_transposed<Element>) {
+        constexpr int slice = block_n / kClusterSize;
+        static_assert(slice % kReorderedColumns == 0);
+        tma_load_multicast(shared.b[stage] + rank * slice * block_k, maps.b, k, 0, 0, 0,
+                           (column + rank * slice) / kReorderedColumns, full, all_ctas);
       } else {
         constexpr int slice = block_n / kClusterSize;
         tma_load_multicast(shared.b[stage] + rank * slice * block_k, maps.b, k,
@@ -163,7 +171,7 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
     if constexpr (reads_c) {
       const auto [x, y] = subtile_coord(subtile);
       mbarrier_arrive_expect_tx(shared.epilogue_ready[buffer], shared.subtile_bytes);
-      tma_load(shared.epilogue[buffer], maps.c, x, y, shared.epilogue_ready[buffer]);
+      tma_load(shared.epilogue[buffer][0], maps.c, x, y, shared.epilogue_ready[buffer]);
     } else {
       mbarrier_arrive(shared.epilogue_ready[buffer]);
     }
@@ -175,10 +183,11 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
     const int buffer = subtile % kEpilogueBuffers;
     mbarrier_wait(shared.epilogue_written[buffer], subtile / kEpilogueBuffers % 2);
     const auto [x, y] = subtile_coord(subtile);
-    tma_store(maps.d, x, y, shared.epilogue[buffer]);
+    tma_store(maps.d, x, y, shared.epilogue[buffer][0]);
+    if constexpr (is_transposed<Element>) tma_store(maps.rows, y, x, shared.epilogue[buffer][1]);
     const int next = subtile - 1 + kEpilogueBuffers;  // reuses the buffer of the previous store
     if (subtile > 0 && next < subtiles) {
-      tma_store_wait_read<1>();
+      tma_store_wait_read<shared.outputs>();
       make_ready(next);
     }
   }
@@ -264,7 +273,7 @@ struct SubtileView {
 // FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, one byte per row, rows
 // interleaved. load() and store() take `chunk` in steps of 4, with one word for each of the four
 // chunks: the low half holds the thread's two rows of its first column, the high half the two rows
-// of its second column.
+// of its second column. Behind it the rows of D, of 64 bytes with TMA's 64-byte swizzle.
 template <typename Element>
 struct SubtileView<Element, true> {
   Element* smem;
@@ -276,13 +285,21 @@ struct SubtileView<Element, true> {
   __device__ void store(int chunk, const unsigned (&words)[4]) const {
     stmatrix_x4_trans(address(chunk), words);
   }
+  // Stores four adjacent columns of the thread's two rows, of chunks `chunk` and `chunk` + 1, then
+  // of the next two.
+  __device__ void store_rows(int chunk, const unsigned (&words)[4]) const {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
+    const int row = mma * kWgmmaM + warp * 16 + lane % 16, part = chunk / 2 + lane / 16;
+    Element* const rows = smem + kBlockM * kSubtileN;
+    stmatrix_x4(rows + row * kSubtileN + (part ^ row / 2 % 4) * 16, words);
+  }
 
  private:
   // Returns the 16 bytes (one column, all rows of the warp) that this lane passes to ldmatrix and
   // stmatrix.
   __device__ Element* address(int chunk) const {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
-    const int column = chunk * 8 + lane, rows = mma * kWgmmaM / 16 + warp;
+    const int column = chunk * 8 + reordered_column(lane), rows = mma * kWgmmaM / 16 + warp;
     return smem + column * kBlockM + (rows ^ (column % 8)) * 16;
   }
 };
@@ -322,7 +339,7 @@ __device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, c
       for (int mma = 0; mma < kWgmmaTiles; ++mma)
         tile_epilogue.store_subtile(subtile, mma,
                                     accumulators.mma[mma].values + subtile * kSubtileAccumulators,
-                                    SubtileView<Element>{shared.epilogue[buffer], mma});
+                                    SubtileView<Element>{shared.epilogue[buffer][0], mma});
       fence_proxy_async_shared();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.epilogue_written[buffer]);

@@ -10,13 +10,14 @@ namespace tg::cuda::hopper {
 
 // D = epilogue(A·Bᵀ, C), with the epilogue's Operand and Element types. Matrices are row-major and
 // contiguous; addresses and row sizes are multiples of 16 bytes, as TMA requires. FP8 C and D are
-// [n, fp8_interleaved(m)]; rows of A·Bᵀ beyond m are zero.
+// [n, fp8_interleaved(m)], with n a multiple of 16; rows of A·Bᵀ beyond m are zero.
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
   const void* c = nullptr;  // [m, n]; null unless the epilogue's reads_c
   void* d;                  // [m, n], or [d_parts, m, n / d_parts]
+  void* d_rows = nullptr;   // FP8: the row-major D [m, n]
   // More than 1 only in 16 bits, without C, where the parts are multiples of a subtile's columns
   // and m is one of a cluster's rows.
   int d_parts = 1;
@@ -37,12 +38,12 @@ void launch_cooperative(void (*kernel)(Parameters...), int blocks, int threads,
                               shared_bytes, stream);
 }
 
-// Encodes a tensor map of T with the 128-byte swizzle. The contiguous dimension comes first and has
-// no stride.
+// Encodes a tensor map of T. The contiguous dimension comes first and has no stride.
 template <typename T, int rank>
 CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, rank>& sizes,
                               const std::array<cuuint64_t, rank - 1>& byte_strides,
-                              const std::array<cuuint32_t, rank>& box) {
+                              const std::array<cuuint32_t, rank>& box,
+                              CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -54,10 +55,10 @@ CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, r
   CUtensorMap map;
   std::array<cuuint32_t, rank> element_strides;
   element_strides.fill(1);
-  const auto status = encode(&map, kTensorMapType<T>, rank, const_cast<void*>(tensor), sizes.data(),
-                             byte_strides.data(), box.data(), element_strides.data(),
-                             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto status =
+      encode(&map, kTensorMapType<T>, rank, const_cast<void*>(tensor), sizes.data(),
+             byte_strides.data(), box.data(), element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+             swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a tensor");
   return map;
 }
@@ -79,6 +80,23 @@ CUtensorMap make_output_map(const void* matrix, int m, int n) {
     return make_tensor_map<Element>(matrix, m, n, kBlockM);
 }
 
+// FP8: encodes the row-major D's, with one subtile per box.
+template <typename Element>
+CUtensorMap make_rows_map(const void* rows, int m, int n) {
+  const auto columns = static_cast<cuuint64_t>(n);
+  return encode_tensor_map<Element, 2>(rows, {columns, static_cast<cuuint64_t>(m)}, {columns},
+                                       {kSubtileN, kBlockM}, CU_TENSOR_MAP_SWIZZLE_64B);
+}
+// Encodes the map of a K-major B [n, k] in FP8, in boxes of box_rows rows, in which row 8j + 2q + b
+// of 16 is row 4q + 2j + b of B (reordered_column).
+template <typename Operand>
+CUtensorMap make_reordered_map(const void* b, int n, int k, int box_rows) {
+  const auto row = static_cast<cuuint64_t>(k), groups = static_cast<cuuint64_t>(n) / 16;
+  return encode_tensor_map<Operand, 5>(
+      b, {row, 2, 4, 2, groups}, {row, 4 * row, 2 * row, 16 * row},
+      {kSwizzleBytes, 2, 4, 2, static_cast<cuuint32_t>(box_rows) / 16});
+}
+
 template <typename Epilogue>
 TileGrid make_tile_grid(int m, int n, int k) {
   const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
@@ -94,14 +112,21 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
   using Operand = typename Epilogue::Operand;
   using Element = typename Epilogue::Element;
   constexpr int block_k = kBlockK<Operand>, block_n = Epilogue::block_n;
-  const auto [m, n, k, a, b, c, d, d_parts] = problem;
+  constexpr bool in_fp8 = is_transposed<Element>;
+  const auto [m, n, k, a, b, c, d, d_rows, d_parts] = problem;
   if (m == 0) return;
-  const TensorMaps maps{make_tensor_map<Operand>(a, m, k, kBlockM),
-                        Epilogue::n_major_b
-                            ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
-                            : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
+  const auto b_map = [&] {
+    if constexpr (in_fp8)
+      return make_reordered_map<Operand>(b, n, k, block_n / kClusterSize);
+    else if constexpr (Epilogue::n_major_b)
+      return make_tensor_map<Operand>(b, k, n, block_k / kClusterSize);
+    else
+      return make_tensor_map<Operand>(b, n, k, block_n / kClusterSize);
+  };
+  const TensorMaps maps{make_tensor_map<Operand>(a, m, k, kBlockM), b_map(),
                         Epilogue::reads_c ? make_output_map<Element>(c, m, n) : CUtensorMap{},
-                        make_output_map<Element>(d, m * d_parts, n / d_parts)};
+                        make_output_map<Element>(d, m * d_parts, n / d_parts),
+                        in_fp8 ? make_rows_map<Element>(d_rows, m, n) : CUtensorMap{}};
   auto grid = make_tile_grid<Epilogue>(m, n, k);
   if (d_parts > 1) grid.part_rows = m, grid.part_columns = n / d_parts;
   const auto kernel = wgmma_kernel<Epilogue>;

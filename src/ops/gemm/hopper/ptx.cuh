@@ -129,6 +129,15 @@ __device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, i
       "l"(&tensor), "r"(column), "r"(row), "r"(smem_address(&full)), "h"(cta_mask)
       : "memory");
 }
+// Multicasts the 5D box at (x, y, z, w, v); x is the contiguous dimension.
+__device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, int x, int y, int z,
+                                          int w, int v, Barrier& full, std::uint16_t cta_mask) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;" ::"r"(smem_address(to)),
+      "l"(&tensor), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v), "r"(smem_address(&full)), "h"(cta_mask)
+      : "memory");
+}
 // Stores the 2D box at (column, row), as its own bulk group; out-of-bounds elements are dropped.
 __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row, const void* from) {
   asm volatile(

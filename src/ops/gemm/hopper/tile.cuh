@@ -16,6 +16,12 @@ constexpr int kSubtileAccumulators = kSubtileN / 2;           // per thread, in 
 
 template <typename Element>
 constexpr bool is_transposed = sizeof(Element) == 1;  // layout of C and D
+// FP8 D: within groups of 16 columns, column 8j + 2q + b of the accumulators, with j and b below 2,
+// is column 4q + 2j + b of D.
+constexpr int kReorderedColumns = 16;
+__host__ __device__ constexpr int reordered_column(int column) {
+  return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
+}
 
 // Returns the tile's columns for a D of `width` columns. Wider tiles read less in total, unless the
 // last one is mostly empty.
@@ -30,6 +36,23 @@ void dispatch_tile_columns(int width, Launch launch) {
   else
     launch(std::integral_constant<int, 128>{});
 }
+
+// Columns of a consumer thread's accumulators (WgmmaAccumulators) in D. Where D is in FP8, the rows
+// of B are in another order in shared memory (kReorderedColumns), so that a thread holds four
+// adjacent columns instead of two, one word of a row.
+template <typename Element>
+struct ThreadColumns {
+  static constexpr int kAdjacent = is_transposed<Element> ? 4 : 2;
+  static constexpr int kPeriod = 4 * kAdjacent;  // a row's four lanes hold them
+
+  static __device__ int first() { return static_cast<int>(threadIdx.x) % 4 * kAdjacent; }
+  // Whether the thread holds column first() + offset.
+  static __device__ constexpr bool holds(int offset) { return offset % kPeriod < kAdjacent; }
+  // The accumulator of that column in the first of the thread's rows; the second row's is 2 later.
+  static __device__ constexpr int accumulator(int offset) {
+    return offset / kPeriod * 2 * kAdjacent + offset % kPeriod / 2 * 4 + offset % 2;
+  }
+};
 
 // A tile's first row and column, and its index among all tiles of all CTAs.
 struct TileInfo {

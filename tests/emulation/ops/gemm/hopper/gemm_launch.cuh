@@ -40,6 +40,7 @@ struct GemmProblem {
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
   const void* c = nullptr;  // [m, n], or in FP8 [n, fp8_interleaved(m)]
   void* d;                  // as c, or [d_parts, m, n / d_parts]
+  void* d_rows = nullptr;   // FP8: [m, n]
   int d_parts = 1;
 };
 struct TileGrid {
@@ -62,6 +63,11 @@ inline int accumulator_row(int mma, int half) {
 }
 inline int accumulator_column() {
   return threadIdx.x % 4 * 2;
+}
+
+template <typename Element>
+int column_of(int accumulator_column) {
+  return is_transposed<Element> ? reordered_column(accumulator_column) : accumulator_column;
 }
 
 // The subtile without its swizzle.
@@ -105,11 +111,19 @@ struct SubtileView<Element, true> {
       for (int byte = 0; byte < 4; ++byte)
         element(chunk + w, byte) = reinterpret_cast<const Element*>(&words[w])[byte];
   }
+  // The row-major subtile follows.
+  void store_rows(int chunk, const unsigned (&words)[4]) const {
+    for (int w = 0; w < 4; ++w) {
+      const int row = accumulator_row(mma, w % 2);
+      const int column = (chunk / 2 + w / 2) * 16 + threadIdx.x % 4 * 4;
+      std::memcpy(smem + (kBlockM + row) * kSubtileN + column, &words[w], 4);
+    }
+  }
 
  private:
   // Both rows of a column, then both rows of the next column.
   Element& element(int chunk, int byte) const {
-    const int column = chunk * 8 + accumulator_column() + byte / 2;
+    const int column = column_of<Element>(chunk * 8 + accumulator_column() + byte / 2);
     return smem[accumulator_row(mma, byte % 2) * kSubtileN + column];
   }
 };
@@ -161,21 +175,21 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
                   const Part<float, Epilogue::block_n>& products) {
   using Element = typename Epilogue::Element;
   constexpr int block_n = Epilogue::block_n;
-  static Part<Element, kSubtileN> smem;
+  static Part<Element, kSubtileN> smem[2];  // FP8: transposed, and rows
   const bool first = threadIdx.x % kWarpgroupThreads == 0;
   Accumulators<block_n> accumulators;
   for (int mma = 0; mma < kWgmmaTiles; ++mma)
     for (int i = 0; i < block_n / 2; ++i) {
       const int row = accumulator_row(mma, i / 2 % 2);
-      const int column = i / 4 * 8 + accumulator_column() + i % 2;
+      const int column = column_of<Element>(i / 4 * 8 + accumulator_column() + i % 2);
       accumulators.mma[mma].values[i] = products.values[row * block_n + column];
     }
   typename Epilogue::Tile tile(epilogue, at);
   if constexpr (requires { tile.transform(accumulators); }) tile.transform(accumulators);
   for (int subtile = 0; subtile < block_n / kSubtileN; ++subtile) {
-    const auto for_each = [&](auto visit) {
+    const auto for_each = [&](auto visit, int part = 0) {
       __syncthreads();
-      if (first) smem.for_each(problem, at.row, at.column + subtile * kSubtileN, visit);
+      if (first) smem[part].for_each(problem, at.row, at.column + subtile * kSubtileN, visit);
       __syncthreads();
     };
     if constexpr (Epilogue::reads_c) {
@@ -187,12 +201,19 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
     for (int mma = 0; mma < kWgmmaTiles; ++mma)
       tile.store_subtile(subtile, mma,
                          accumulators.mma[mma].values + subtile * kSubtileAccumulators,
-                         SubtileView<Element>{smem.values, mma});
+                         SubtileView<Element>{smem[0].values, mma});
     for_each([&](const Element& value, int r, int c, bool inside) {
       if (inside)
         static_cast<Element*>(problem.d)[offset_of<Element>(problem, r, c, problem.d_parts)] =
             value;
     });
+    if constexpr (is_transposed<Element>)
+      for_each(
+          [&](const Element& value, int r, int c, bool) {
+            if (r < problem.m && c < problem.n)
+              static_cast<Element*>(problem.d_rows)[std::size_t(r) * problem.n + c] = value;
+          },
+          1);
     tile.end_subtile(subtile);
   }
 }
@@ -200,7 +221,7 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
 template <typename Epilogue>
 void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char*, Stream) {
   using Operand = typename Epilogue::Operand;
-  const auto [m, n, k, a, b, c, d, d_parts] = problem;
+  const auto [m, n, k, a, b, c, d, d_rows, d_parts] = problem;
   if (m == 0) return;
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const int width = grid.n_tiles * Epilogue::block_n;
