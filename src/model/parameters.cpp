@@ -42,8 +42,9 @@ Update Update::muon_by_shape(std::int64_t rows, std::int64_t columns) {
 
 GradientReduction Parameter::reduction() const {
   if (!update.optimized()) return GradientReduction::none;
-  return update.by_matrix() || value.numel() >= kShardedElements ? GradientReduction::reduce_scatter
-                                                                 : GradientReduction::all_reduce;
+  // A single matrix has no parts for the ranks; each computes its update.
+  const bool sharded = update.by_matrix() ? value.dim() == 3 : value.numel() >= kShardedElements;
+  return sharded ? GradientReduction::reduce_scatter : GradientReduction::all_reduce;
 }
 
 void ParameterTable::add(Parameter row) {

@@ -1,5 +1,6 @@
 #include "optim/muon.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "ops/optim/muon_update.h"
@@ -10,14 +11,43 @@ namespace tg {
 Muon::Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator,
            at::ScalarType momentum)
     : GroupOptimizer(std::move(rows), communicator), options_(options) {
-  for (const auto& shard : shards_) momentum_.push_back(at::zeros_like(shard.value, momentum));
-  const auto world = communicator.world_size();
-  for (const auto* row : rows_) {
-    const auto& bank = banks_.emplace_back(as_chunks(row->value.detach(), row->update));
-    const auto per_rank = chunks_of_rank(bank.size(0), communicator).per_rank;
-    gathered_.push_back(world == 1 ? at::Tensor()
-                                   : empty_chunks(bank, per_rank * world, options_.dtype).zero_());
+  std::vector<at::Tensor> values;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& value = values.emplace_back(shards_[i].value);
+    const bool is_bank = value.dim() == 3;
+    const auto joined = std::ranges::find_if(batches_, [&](const Batch& batch) {
+      return !is_bank && !batch.is_bank && values[batch.rows[0]].sizes() == value.sizes();
+    });
+    if (joined == batches_.end())
+      batches_.push_back({.rows = {i}, .is_bank = is_bank});
+    else
+      joined->rows.push_back(i);
   }
+  const auto world = communicator.world_size();
+  for (auto& batch : batches_) {
+    momentum_.push_back(at::zeros_like(of_batch(batch, values), momentum));
+    if (world == 1 || !batch.is_bank) continue;
+    const auto& bank = rows_[batch.rows[0]]->value;
+    const auto per_rank = chunks_of_rank(bank.size(0), communicator).per_rank;
+    batch.gathered = empty_chunks(bank.detach(), per_rank * world, options_.dtype).zero_();
+  }
+}
+
+at::Tensor Muon::of_batch(const Batch& batch, const std::vector<at::Tensor>& of_rows) const {
+  if (batch.is_bank) return of_rows[batch.rows[0]];
+  std::vector<at::Tensor> matrices;
+  for (const auto row : batch.rows) matrices.push_back(of_rows[row]);
+  return at::stack(matrices);
+}
+
+std::vector<at::Tensor> Muon::of_rows(const std::vector<at::Tensor>& of_batches) const {
+  std::vector<at::Tensor> all(rows_.size());
+  for (std::size_t b = 0; b < batches_.size(); ++b) {
+    const auto& [rows, is_bank, gathered] = batches_[b];
+    for (std::size_t k = 0; k < rows.size(); ++k)
+      all[rows[k]] = is_bank ? of_batches[b] : of_batches[b][static_cast<std::int64_t>(k)];
+  }
+  return all;
 }
 
 std::vector<Completion> Muon::step(const StepScalars& scalars,
@@ -28,32 +58,40 @@ std::vector<Completion> Muon::step(const StepScalars& scalars,
   const Momentum momentum{scalars.momentum, clip, scalars.skip.to(at::kBool)};
   const auto rate = at::where(momentum.skip, 0.0, scalars.lr_scale * options_.lr);
   std::vector<Completion> completions;
-  for (std::size_t i = 0; i < banks_.size(); ++i) {
-    const bool none = gradients[i].size(0) == 0;  // more ranks than matrices
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    const auto& batch = batches_[i];
+    const auto gradient = of_batch(batch, gradients).to(options_.dtype);
+    const bool none = gradient.size(0) == 0;  // more ranks than matrices
     const auto mine =
-        none ? gradients[i]
-             : update_of(i, split(i, gradients[i]), momentum).view(gradients[i].sizes());
-    if (communicator_.world_size() == 1) {
-      apply(i, mine, rate);
+        none ? gradient : update_of(i, split(i, gradient), momentum).view(gradient.sizes());
+    if (!batch.gathered.defined()) {
+      apply(batch, mine, rate);
       continue;
     }
     // Waiting here would also wait for what is gathered before, such as tables.
     completions.emplace_back(
-        [this, i, rate, pending = gather_chunks(gathered_[i], mine, communicator_)]() mutable {
+        [this, &batch, rate,
+         pending = gather_chunks(batch.gathered, mine, communicator_)]() mutable {
           pending.wait();
-          apply(i, gathered_[i], rate);
+          apply(batch, batch.gathered, rate);
         });
   }
   return completions;
 }
 
-at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const Momentum& momentum) {
+at::Tensor Muon::update_of(std::size_t batch, const at::Tensor& gradient,
+                           const Momentum& momentum) {
   const auto& [mu, clip, skip] = momentum;
-  return orthogonalized(nesterov_momentum(split(bank, momentum_[bank]), gradient, mu, clip, skip));
+  return orthogonalized(
+      nesterov_momentum(split(batch, momentum_[batch]), gradient, mu, clip, skip));
 }
 
-at::Tensor Muon::split(std::size_t bank, const at::Tensor& tensor) const {
-  const auto parts = rows_[bank]->update.row_parts;
+const Update& Muon::update_rule(std::size_t batch) const {
+  return rows_[batches_[batch].rows[0]]->update;
+}
+
+at::Tensor Muon::split(std::size_t batch, const at::Tensor& tensor) const {
+  const auto parts = update_rule(batch).row_parts;
   return parts == 1 ? tensor : tensor.view({-1, tensor.size(-2) / parts, tensor.size(-1)});
 }
 
@@ -65,10 +103,16 @@ at::Tensor Muon::orthogonalized(const at::Tensor& x, double safety, double epsil
                            .epsilon = epsilon});
 }
 
-void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
-  const auto& bank = banks_[i];
+void Muon::apply(const Batch& batch, const at::Tensor& updates, const at::Tensor& rate) {
+  if (batch.is_bank) return apply_to_row(batch.rows[0], updates, rate);
+  for (std::size_t k = 0; k < batch.rows.size(); ++k)
+    apply_to_row(batch.rows[k], updates.narrow(0, static_cast<std::int64_t>(k), 1), rate);
+}
+
+void Muon::apply_to_row(std::size_t row, const at::Tensor& updates, const at::Tensor& rate) {
+  const auto& update = rows_[row]->update;
+  const auto bank = as_chunks(rows_[row]->value.detach(), update);
   const auto step = options_.cautious ? cautiously_decayed_step : decayed_step;
-  const auto& update = rows_[i]->update;
   const auto parts = update.parts.empty() ? std::vector<PartMultipliers>(1) : update.parts;
   const auto matrices = bank.size(0) / std::ssize(parts);
   assert(matrices * std::ssize(parts) == bank.size(0));

@@ -14,17 +14,18 @@ struct MuonOptions {
 };
 
 // Muon with Nesterov momentum (Jordan et al. 2024), for banks of matrices [n, rows, columns],
-// sharded by matrix over the ranks (Parallel Muon, as in the record of 2026-03-23):
+// sharded by matrix over the ranks (Parallel Muon, as in the record of 2026-03-23), and for single
+// matrices [rows, columns], replicated; those of one shape are updated in one batch:
 //   b ← μ·b + g;  u = orthogonalize(g + μ·b)
 //   p ← p·(1 − ℓ·weight_decay·wd_multiplier) − ℓ·lr_multiplier·u
 // with the row's multipliers, each times the multiplier of the matrix's part (Update::parts).
-// Gradients are in options.dtype. State: b, "momentum", in options.dtype.
+// Gradients are rounded to options.dtype. State: b, "momentum", in options.dtype.
 class Muon : public GroupOptimizer {
  public:
   Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator)
       : Muon(std::move(rows), options, communicator, options.dtype) {}
 
-  // Overlaps the all-gather of one bank's updates with the computation of the next bank's.
+  // Overlaps the all-gather of one bank's updates with the computation of the next batch's.
   std::vector<Completion> step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
                                const at::Tensor& clip) final;
 
@@ -33,30 +34,40 @@ class Muon : public GroupOptimizer {
   Muon(ParameterRows rows, const MuonOptions& options, Communicator& communicator,
        at::ScalarType momentum);
 
-  // Inputs of a step shared by all banks: μ and the clipping factor, [] fp32; whether the step is
+  // Inputs of a step shared by all batches: μ and the clipping factor, [] fp32; whether the step is
   // skipped, [] bool.
   struct Momentum {
     at::Tensor mu, clip, skip;
   };
-  // A bank's tensor [n, rows, columns] with its matrices split as Update::row_parts says.
-  at::Tensor split(std::size_t bank, const at::Tensor& tensor) const;
-  // Computes the updates of this rank's matrices of a bank, at least one, from their gradients
+  // Matrices of one shape that are updated together: a bank, or all single matrices of that shape.
+  struct Batch {
+    std::vector<std::size_t> rows;  // indices in rows_; of a bank, one
+    bool is_bank;
+    // [≥ n, rows, columns], all ranks' updates; undefined if they are replicated
+    at::Tensor gathered{};
+  };
+  // Tensors of all rows, a bank's [count, …] or a matrix's […], as one tensor [count, …] of a
+  // batch, and back.
+  at::Tensor of_batch(const Batch& batch, const std::vector<at::Tensor>& of_rows) const;
+  std::vector<at::Tensor> of_rows(const std::vector<at::Tensor>& of_batches) const;
+  // A tensor of a batch, [n, rows, columns], with its matrices split as Update::row_parts says.
+  at::Tensor split(std::size_t batch, const at::Tensor& tensor) const;
+  const Update& update_rule(std::size_t batch) const;  // equal for its rows but for multipliers
+  // Computes the updates of this rank's matrices of a batch, at least one, from their gradients
   // [count, rows, columns], split(); the result has the same shape.
-  virtual at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
+  virtual at::Tensor update_of(std::size_t batch, const at::Tensor& gradient,
                                const Momentum& momentum);
-  std::vector<RuleState> state() const override { return {{"momentum", momentum_}}; }
+  std::vector<RuleState> state() const override { return {{"momentum", of_rows(momentum_)}}; }
   // orthogonalize() with options.steps, starting from X/(safety·‖X‖ + epsilon).
   at::Tensor orthogonalized(const at::Tensor& x, double safety = 1, double epsilon = 1e-7) const;
 
   const MuonOptions options_;
-  std::vector<at::Tensor> momentum_;  // of this rank's matrices
+  std::vector<Batch> batches_;
+  std::vector<at::Tensor> momentum_;  // of this rank's matrices, by batch
 
  private:
-  void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
-
-  std::vector<at::Tensor> banks_;  // whole banks, sharing storage
-  std::vector<at::Tensor>
-      gathered_;  // [≥ n, rows, columns], all ranks' updates; undefined for one rank
+  void apply(const Batch& batch, const at::Tensor& updates, const at::Tensor& rate);
+  void apply_to_row(std::size_t row, const at::Tensor& updates, const at::Tensor& rate);
 };
 
 }  // namespace tg

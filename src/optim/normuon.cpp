@@ -26,19 +26,19 @@ std::vector<std::int64_t> moment_sizes(const at::Tensor& matrices, const Update&
 NorMuon::NorMuon(ParameterRows rows, const MuonOptions& options, double beta2,
                  Communicator& communicator)
     : Muon(rows, options, communicator, rows.front()->value.scalar_type()), beta2_(beta2) {
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto& value = shards_[i].value;
-    second_momentum_.push_back(at::zeros(moment_sizes(value, rows_[i]->update), value.options()));
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    second_momentum_.push_back(
+        at::zeros(moment_sizes(momentum_[i], update_rule(i)), momentum_[i].options()));
   }
 }
 
-at::Tensor NorMuon::update_of(std::size_t bank, const at::Tensor& gradient,
+at::Tensor NorMuon::update_of(std::size_t batch, const at::Tensor& gradient,
                               const Momentum& momentum) {
   const auto& [mu, clip, skip] = momentum;
   const auto ahead =
-      averaged_momentum(split(bank, momentum_[bank]), gradient, mu, clip, skip, options_.dtype);
+      averaged_momentum(split(batch, momentum_[batch]), gradient, mu, clip, skip, options_.dtype);
   return normalized_variance(orthogonalized(ahead, kSafety, kEpsilon),
-                             split(bank, second_momentum_[bank]), beta2_, skip);
+                             split(batch, second_momentum_[batch]), beta2_, skip);
 }
 
 }  // namespace tg

@@ -18,13 +18,13 @@ class NorMuon final : public Muon {
 
  private:
   std::vector<RuleState> state() const override {
-    return {{"momentum", momentum_}, {"second_momentum", second_momentum_}};
+    return {{"momentum", of_rows(momentum_)}, {"second_momentum", of_rows(second_momentum_)}};
   }
-  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
+  at::Tensor update_of(std::size_t batch, const at::Tensor& gradient,
                        const Momentum& momentum) override;
 
   const double beta2_;
-  std::vector<at::Tensor> second_momentum_;  // of this rank's matrices
+  std::vector<at::Tensor> second_momentum_;  // of this rank's matrices, by batch
 };
 
 }  // namespace tg

@@ -151,10 +151,12 @@ void Reduction::drop_shards() {
 
 void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
-  auto scaled = replicated();
-  for (const auto& sharded : sharded_) {
-    if (sharded.mine.defined() && !sharded.row->update.by_matrix()) scaled.push_back(sharded.mine);
-  }
+  std::vector<at::Tensor> scaled;
+  const auto add = [&](const Parameter& row, const at::Tensor& gradient) {
+    if (gradient.defined() && !row.update.by_matrix()) scaled.push_back(gradient);
+  };
+  for (const auto* row : replicated_) add(*row, taken(*row));
+  for (const auto& sharded : sharded_) add(*sharded.row, sharded.mine);
   if (!scaled.empty()) at::_foreach_mul_(scaled, factor);
 }
 

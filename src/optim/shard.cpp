@@ -40,7 +40,8 @@ NamedTensors Shard::named(const at::Tensor& state) const {
 }
 
 Shard shard_of(const at::Tensor& whole, const Parameter& row, const Communicator& communicator) {
-  if (row.reduction() != GradientReduction::reduce_scatter) return {row.name, whole};
+  if (row.reduction() != GradientReduction::reduce_scatter)
+    return {row.update.by_matrix() ? row.name + ".0" : row.name, whole};
   const auto chunks = as_chunks(whole, row.update);
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
   return {row.name, chunks.narrow(0, first, count), first};

@@ -27,7 +27,7 @@ at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType d
 // What this rank updates of a parameter: its shard, or all of a replicated one (optimizer state
 // sharding: ZeRO stage 1, Rajbhandari et al. 2020).
 struct Shard {
-  std::string name;
+  std::string name;  // of the parameter; a single matrix is named like the first of a bank, NAME.0
   at::Tensor value;  // [count, …] if sharded; shares the parameter's storage, without gradient
   std::optional<std::int64_t> first_chunk{};  // nullopt if replicated
 

@@ -34,7 +34,11 @@ class Alone {
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
     rule_.step(scalars, gradients, at::ones({}, at::kFloat));
   }
-  NamedTensors state() const { return rule_.sharded_state(); }
+  NamedTensors state() const {
+    auto all = rule_.replicated_state();
+    for (auto& named : rule_.sharded_state()) all.push_back(std::move(named));
+    return all;
+  }
 
  private:
   Communicator alone_;
@@ -299,6 +303,49 @@ TEST(Muon, BanksOfOneOptimizerMayHaveDifferentMultipliers) {
   muon.step(test::scalars(1, 0.9), {gradient, gradient});
   EXPECT_TRUE(a.any().item<bool>());
   EXPECT_TRUE(test::is_same(b.detach(), a.detach() * 2));
+}
+
+// A row's update and state are those of the row alone, although matrices of one shape share a
+// batch.
+TEST(NorMuon, UpdatesSingleMatricesOfOneShapeTogetherAsEachAlone) {
+  const NamedTensors values{{"a", test::leaf({6, 4}, 1)},
+                            {"bank", test::leaf({2, 6, 4}, 2)},
+                            {"wide", test::leaf({4, 6}, 3)},
+                            {"b", test::leaf({6, 4}, 4)}};
+  const auto gradients_of_step = [&](std::uint64_t step) {
+    std::vector<at::Tensor> all;
+    for (const auto& [name, value] : values)
+      all.push_back(test::normal(value.sizes(), 10 * step + all.size(), at::kFloat));
+    return all;
+  };
+  ParameterTable table;
+  std::vector<at::Tensor> stepped;
+  for (const auto& [name, value] : values) {
+    auto update = Update::muon;
+    update.lr_multiplier = static_cast<double>(stepped.size() + 1);
+    table.add(
+        {.name = name, .value = stepped.emplace_back(value.detach().clone()), .update = update});
+  }
+  Alone<NorMuon> together(std::move(table), options_of(true), kBeta2);
+  for (std::uint64_t step = 0; step < 2; ++step)
+    together.step(test::scalars(1, 0.9), gradients_of_step(step));
+
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto& [name, value] = values[i];
+    const auto own = value.detach().clone();
+    Alone<NorMuon> alone(table_of({{name, own}}, static_cast<double>(i + 1)), options_of(true),
+                         kBeta2);
+    for (std::uint64_t step = 0; step < 2; ++step)
+      alone.step(test::scalars(1, 0.9), {gradients_of_step(step)[i]});
+    // The batched GEMMs may add in another order.
+    EXPECT_TRUE(test::is_close(stepped[i].detach(), own, 0, 1e-6)) << name;
+    for (const char* kind : {"momentum.", "second_momentum."}) {
+      const auto expected = test::chunks_of(alone.state(), kind + name);
+      EXPECT_GT(expected.numel(), 0) << kind << name;
+      EXPECT_TRUE(test::is_close(test::chunks_of(together.state(), kind + name), expected, 0, 1e-6))
+          << kind << name;
+    }
+  }
 }
 
 }  // namespace

@@ -256,7 +256,7 @@ TEST(Optimizer, AMatrixThatNoPatternNamesIsSteppedByMuonOnItsOwn) {
     EXPECT_GT(s, 0.6);
     EXPECT_LT(s, 1.3);
   }
-  EXPECT_EQ(test::momentum_of(f.optimizer.sharded_state(), "blocks.1.resid_mix").sizes(),
+  EXPECT_EQ(test::momentum_of(f.optimizer.replicated_state(), "blocks.1.resid_mix").sizes(),
             (std::vector<std::int64_t>{1, 2, 8}));
 }
 

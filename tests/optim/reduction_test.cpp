@@ -24,7 +24,7 @@ at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType dtyp
 
 // Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table and a head
 // that are too large to be packed; what is packed, in two formats; a parameter that no loss depends
-// on; a matrix that Muon steps by itself and a bank that AdamW steps.
+// on; two matrices that Muon steps in one batch and a bank that AdamW steps.
 // With `record_quirks` the multi-token head is in no optimizer.
 ParameterTable make_table(bool record_quirks = false) {
   ParameterTable table;
@@ -41,6 +41,7 @@ ParameterTable make_table(bool record_quirks = false) {
   add("half_table", Update::embedding, {40, 6}, at::kBFloat16);
   add("up_bank", Update::muon, {4, 8, 4});
   add("lone_matrix", Update::muon, {3, 8});
+  add("lone_twin", Update::muon, {3, 8});
   add("scalar_bank", Update::scalar, {2, 4, 4});
   add("projection", Update::scalar, {3, 6});
   add("head", Update::head, {40, 6});
