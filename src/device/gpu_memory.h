@@ -11,6 +11,10 @@ struct MemoryPeak {
 // Peak since the program started.
 MemoryPeak gpu_memory_peak();
 
+// Returns memory that the allocator caches to the GPU, such as of graphs whose pool has no other
+// graph left.
+void free_cached_gpu_memory();
+
 // Limits this process to a GPU of `bytes` bytes (no effect if that exceeds the GPU's memory).
 // Memory in use by others counts against it, see usable_gpu_memory(). Throws ExitCode::usage if
 // nothing is left.

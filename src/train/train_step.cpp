@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/stop_signal.h"
+#include "device/gpu_memory.h"
 
 namespace tg {
 
@@ -100,6 +101,12 @@ void TrainStep::set_pass_size(const BatchShape& shape, const PassSize& size) {
 
 void TrainStep::take_shape(const BatchShape& shape) {
   if (shape == shape_) return;
+  if (shape_ != BatchShape() && lr_scale_.is_cuda()) {
+    // The first passes of a shape run outside the graphs' pool, which any graph would keep as large
+    // as the last shape's.
+    release_graphs();
+    free_cached_gpu_memory();
+  }
   shape_ = shape;
   micro_step_.set_size(pass_sizes_[shape]);
 }

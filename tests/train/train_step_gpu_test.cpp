@@ -78,6 +78,31 @@ TEST_F(TrainStepGpu, StagesThatAlternateAreCapturedOnceEachAndTakeTheStepsOfLaun
   }
 }
 
+// The update's graph is the last that keeps the graphs' pool: where it stays, a stage with another
+// shape of batches needs twice the memory.
+TEST_F(TrainStepGpu, BatchesOfAnotherShapeTakeTheMemoryOfTheLast) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  auto settings = test::tiny_settings(test::tiny_record());
+  settings.runtime.graphs = true;
+  settings.run.train_seq_len = 256;
+  settings.run.train_batch_tokens = 8 * 64 * 256;
+  Communicator alone;
+  test::TrainingRank rank(settings, alone, at::kCUDA);
+  const auto reserved = [] { return allocator::getDeviceStats(0).reserved_bytes[0]; };
+  for (int step = 0; step < 3; ++step) rank.step();
+  EXPECT_EQ(rank.train_step().captures(), 2);
+  const auto before = static_cast<double>(reserved().current);
+  allocator::resetPeakStats(0);
+  auto shape = batch_shape(settings, /*world_size=*/1, {});
+  shape.seq_len = 128;
+  rank.feeder().reshape(shape);
+  for (int step = 0; step < 3; ++step) {
+    rank.step();
+    EXPECT_LT(static_cast<double>(reserved().peak), 1.25 * before) << step;
+  }
+  EXPECT_EQ(rank.train_step().captures(), 4);
+}
+
 // Launched, captured and replayed work meets the failure in other places.
 class FailedGpuStepDeathTest : public TrainStepGpu {};
 

@@ -66,6 +66,10 @@ void limit_gpu_memory(std::int64_t bytes) {
   bound_allocator(usable(memory));
 }
 
+void free_cached_gpu_memory() {
+  allocator::emptyCache();
+}
+
 std::int64_t usable_gpu_memory() {
   return usable(measure());
 }

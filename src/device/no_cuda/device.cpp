@@ -46,6 +46,7 @@ void GpuGraphs::invalidate() {}
 MemoryPeak gpu_memory_peak() {
   return {};
 }
+void free_cached_gpu_memory() {}
 void limit_gpu_memory(std::int64_t) {}
 std::int64_t usable_gpu_memory() {
   return 0;
