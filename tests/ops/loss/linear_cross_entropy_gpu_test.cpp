@@ -380,7 +380,8 @@ TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnceWithoutGradient
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyMemoryGpu,
-                         ::testing::Values(Case{.rows = 65536, .dim = 64, .vocab = 8192}), name_of);
+                         ::testing::Values(Case{.rows = 131072, .dim = 64, .vocab = 8192}),
+                         name_of);
 
 class LinearCrossEntropyTargetsGpu : public LinearCrossEntropyGpu {};
 
