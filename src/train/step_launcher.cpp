@@ -77,6 +77,7 @@ void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
     // The next step takes longer: prefetched batches are read again and graphs are captured again.
     state.set_shape(shape);
     state.clock.pace_changes();
+    run_.parts.validation.release_graph();
     run_.report.emit(BatchesChanged{step, tokens_of_step(shape), shape.seq_len});
   }
   if (!state.fake_quant && decided.fake_quant) {

@@ -37,10 +37,15 @@ BatchLoss::Losses BatchLoss::of_tokens(const Gpt& model, const DeviceBatch& batc
   return {losses.masked, losses.unmasked};
 }
 
-void BatchLoss::hold(const DeviceBatch& batch) {
-  const auto like = [](const at::Tensor& x) { return x.defined() ? at::empty_like(x) : x; };
+void BatchLoss::release_graph() {
+  model_ = nullptr;
   losses_ = {};  // may be in the graph's memory pool
   pass_.invalidate();
+}
+
+void BatchLoss::hold(const DeviceBatch& batch) {
+  const auto like = [](const at::Tensor& x) { return x.defined() ? at::empty_like(x) : x; };
+  release_graph();
   batch_ = batch;
   for (auto* x : {&batch_.inputs, &batch_.targets, &batch_.segments}) *x = like(*x);
 }
@@ -51,9 +56,9 @@ BatchLoss::Losses BatchLoss::operator()(const Gpt& model, const DeviceBatch& bat
     return batch.segments.defined() && batch.segments.numel() != batch_.segments.numel();
   };
   if (model_ != &model || stage_ != model.stage() || more_segments()) {
+    hold(batch);
     model_ = &model;
     stage_ = model.stage();
-    hold(batch);
   }
   if (batch.inputs.sizes() != batch_.inputs.sizes()) return eager(model, batch);
   const at::NoGradGuard no_grad;

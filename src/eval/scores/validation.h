@@ -36,6 +36,8 @@ class BatchLoss {
   Losses operator()(const Gpt& model, const DeviceBatch& batch);
   // Returns the same without a graph.
   Losses eager(const Gpt& model, const DeviceBatch& batch) const;
+  // Frees the captured graph, which keeps the memory pool of all graphs; it is captured again.
+  void release_graph();
   // Returns the losses of the targets [B, T].
   Losses of_tokens(const Gpt& model, const DeviceBatch& batch) const;
 
@@ -92,6 +94,7 @@ class Validation {
   // defined; indices beyond its end are skipped. Collective: all ranks return the same score.
   Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {},
               const at::Tensor& nll = {});
+  void release_graph() { batch_loss_.release_graph(); }
 
  private:
   std::int64_t batch_rows(std::int64_t seq_len) const;
