@@ -15,17 +15,17 @@ Muon::Muon(ParameterRows rows, const MuonOptions& options, Communicator& communi
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const auto& value = values.emplace_back(shards_[i].value);
     const bool is_bank = value.dim() == 3;
-    const auto joined = std::ranges::find_if(batches_, [&](const Batch& batch) {
+    const auto of_its_shape = std::ranges::find_if(batches_, [&](const Batch& batch) {
       return !is_bank && !batch.is_bank && values[batch.rows[0]].sizes() == value.sizes();
     });
-    if (joined == batches_.end())
+    if (of_its_shape == batches_.end())
       batches_.push_back({.rows = {i}, .is_bank = is_bank});
     else
-      joined->rows.push_back(i);
+      of_its_shape->rows.push_back(i);
   }
   const auto world = communicator.world_size();
   for (auto& batch : batches_) {
-    momentum_.push_back(at::zeros_like(of_batch(batch, values), momentum));
+    momentum_.push_back(at::zeros_like(joined(batch, values), momentum));
     if (world == 1 || !batch.is_bank) continue;
     const auto& bank = rows_[batch.rows[0]]->value;
     const auto per_rank = chunks_of_rank(bank.size(0), communicator).per_rank;
@@ -33,19 +33,19 @@ Muon::Muon(ParameterRows rows, const MuonOptions& options, Communicator& communi
   }
 }
 
-at::Tensor Muon::of_batch(const Batch& batch, const std::vector<at::Tensor>& of_rows) const {
-  if (batch.is_bank) return of_rows[batch.rows[0]];
+at::Tensor Muon::joined(const Batch& batch, const std::vector<at::Tensor>& by_row) {
+  if (batch.is_bank) return by_row[batch.rows[0]];
   std::vector<at::Tensor> matrices;
-  for (const auto row : batch.rows) matrices.push_back(of_rows[row]);
+  for (const auto row : batch.rows) matrices.push_back(by_row[row]);
   return at::stack(matrices);
 }
 
-std::vector<at::Tensor> Muon::of_rows(const std::vector<at::Tensor>& of_batches) const {
+std::vector<at::Tensor> Muon::split_by_row(const std::vector<at::Tensor>& by_batch) const {
   std::vector<at::Tensor> all(rows_.size());
   for (std::size_t b = 0; b < batches_.size(); ++b) {
     const auto& [rows, is_bank, gathered] = batches_[b];
     for (std::size_t k = 0; k < rows.size(); ++k)
-      all[rows[k]] = is_bank ? of_batches[b] : of_batches[b][static_cast<std::int64_t>(k)];
+      all[rows[k]] = is_bank ? by_batch[b] : by_batch[b][static_cast<std::int64_t>(k)];
   }
   return all;
 }
@@ -60,7 +60,7 @@ std::vector<Completion> Muon::step(const StepScalars& scalars,
   std::vector<Completion> completions;
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const auto& batch = batches_[i];
-    const auto gradient = of_batch(batch, gradients).to(options_.dtype);
+    const auto gradient = joined(batch, gradients).to(options_.dtype);
     const bool none = gradient.size(0) == 0;  // more ranks than matrices
     const auto mine =
         none ? gradient : update_of(i, split(i, gradient), momentum).view(gradient.sizes());
@@ -86,12 +86,12 @@ at::Tensor Muon::update_of(std::size_t batch, const at::Tensor& gradient,
       nesterov_momentum(split(batch, momentum_[batch]), gradient, mu, clip, skip));
 }
 
-const Update& Muon::update_rule(std::size_t batch) const {
+const Update& Muon::update(std::size_t batch) const {
   return rows_[batches_[batch].rows[0]]->update;
 }
 
 at::Tensor Muon::split(std::size_t batch, const at::Tensor& tensor) const {
-  const auto parts = update_rule(batch).row_parts;
+  const auto parts = update(batch).row_parts;
   return parts == 1 ? tensor : tensor.view({-1, tensor.size(-2) / parts, tensor.size(-1)});
 }
 

@@ -46,18 +46,20 @@ class Muon : public GroupOptimizer {
     // [≥ n, rows, columns], all ranks' updates; undefined if they are replicated
     at::Tensor gathered{};
   };
-  // Tensors of all rows, a bank's [count, …] or a matrix's […], as one tensor [count, …] of a
-  // batch, and back.
-  at::Tensor of_batch(const Batch& batch, const std::vector<at::Tensor>& of_rows) const;
-  std::vector<at::Tensor> of_rows(const std::vector<at::Tensor>& of_batches) const;
+  // Joins the tensors of a batch's rows, [count, …] of a bank, else […] of a matrix each, to one
+  // [count, …]; `by_row`: of all rows.
+  static at::Tensor joined(const Batch& batch, const std::vector<at::Tensor>& by_row);
+  // The opposite, for all batches: returns views of these tensors, one per row.
+  std::vector<at::Tensor> split_by_row(const std::vector<at::Tensor>& by_batch) const;
   // A tensor of a batch, [n, rows, columns], with its matrices split as Update::row_parts says.
   at::Tensor split(std::size_t batch, const at::Tensor& tensor) const;
-  const Update& update_rule(std::size_t batch) const;  // equal for its rows but for multipliers
+  // How the batch's first row is updated; the others differ in multipliers alone.
+  const Update& update(std::size_t batch) const;
   // Computes the updates of this rank's matrices of a batch, at least one, from their gradients
   // [count, rows, columns], split(); the result has the same shape.
   virtual at::Tensor update_of(std::size_t batch, const at::Tensor& gradient,
                                const Momentum& momentum);
-  std::vector<RuleState> state() const override { return {{"momentum", of_rows(momentum_)}}; }
+  std::vector<RuleState> state() const override { return {{"momentum", split_by_row(momentum_)}}; }
   // orthogonalize() with options.steps, starting from X/(safety·‖X‖ + epsilon).
   at::Tensor orthogonalized(const at::Tensor& x, double safety = 1, double epsilon = 1e-7) const;
 

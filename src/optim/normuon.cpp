@@ -28,7 +28,7 @@ NorMuon::NorMuon(ParameterRows rows, const MuonOptions& options, double beta2,
     : Muon(rows, options, communicator, rows.front()->value.scalar_type()), beta2_(beta2) {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     second_momentum_.push_back(
-        at::zeros(moment_sizes(momentum_[i], update_rule(i)), momentum_[i].options()));
+        at::zeros(moment_sizes(momentum_[i], update(i)), momentum_[i].options()));
   }
 }
 

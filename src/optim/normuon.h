@@ -18,7 +18,8 @@ class NorMuon final : public Muon {
 
  private:
   std::vector<RuleState> state() const override {
-    return {{"momentum", of_rows(momentum_)}, {"second_momentum", of_rows(second_momentum_)}};
+    return {{"momentum", split_by_row(momentum_)},
+            {"second_momentum", split_by_row(second_momentum_)}};
   }
   at::Tensor update_of(std::size_t batch, const at::Tensor& gradient,
                        const Momentum& momentum) override;
