@@ -15,7 +15,7 @@ struct MuonOptions {
 
 // Muon with Nesterov momentum (Jordan et al. 2024), for banks of matrices [n, rows, columns],
 // sharded by matrix over the ranks (Parallel Muon, as in the record of 2026-03-23), and for single
-// matrices [rows, columns], replicated; those of one shape are updated in one batch:
+// matrices [rows, columns], replicated; one batch updates all single matrices of one shape:
 //   b ← μ·b + g;  u = orthogonalize(g + μ·b)
 //   p ← p·(1 − ℓ·weight_decay·wd_multiplier) − ℓ·lr_multiplier·u
 // with the row's multipliers, each times the multiplier of the matrix's part (Update::parts).

@@ -92,8 +92,8 @@ inline at::Tensor momentum_of(const NamedTensors& state, const std::string& bank
   return chunks_of(state, "momentum." + bank);
 }
 
-// All state of an optimizer.
-inline NamedTensors state_of(const Optimizer& optimizer) {
+// All state of an Optimizer or a GroupOptimizer.
+NamedTensors state_of(const auto& optimizer) {
   auto state = optimizer.replicated_state();
   for (auto& named : optimizer.sharded_state()) state.push_back(std::move(named));
   return state;

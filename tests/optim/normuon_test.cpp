@@ -34,11 +34,7 @@ class Alone {
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
     rule_.step(scalars, gradients, at::ones({}, at::kFloat));
   }
-  NamedTensors state() const {
-    auto all = rule_.replicated_state();
-    for (auto& named : rule_.sharded_state()) all.push_back(std::move(named));
-    return all;
-  }
+  NamedTensors state() const { return test::state_of(rule_); }
 
  private:
   Communicator alone_;
@@ -305,8 +301,8 @@ TEST(Muon, BanksOfOneOptimizerMayHaveDifferentMultipliers) {
   EXPECT_TRUE(test::is_same(b.detach(), a.detach() * 2));
 }
 
-// A row's update and state are those of the row alone, although matrices of one shape share a
-// batch.
+// Single matrices of one shape share a batch; each row gets the update and state that it gets
+// alone.
 TEST(NorMuon, UpdatesSingleMatricesOfOneShapeTogetherAsEachAlone) {
   const NamedTensors values{{"a", test::leaf({6, 4}, 1)},
                             {"bank", test::leaf({2, 6, 4}, 2)},

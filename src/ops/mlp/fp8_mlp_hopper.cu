@@ -14,8 +14,9 @@ void fp8_mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8G
                 float slope, void* transposed, void* signs, Stream stream) {
   const ActivationEpilogue<Fp8> epilogue{
       slope, {operand_scales(fp8), nullptr, fp8.copy}, static_cast<uint2*>(signs)};
-  launch_gemm(mlp_up_problem(shape, x, up, transposed, fp8.copy.values), epilogue, "fp8_mlp_up",
-              stream);
+  auto problem = mlp_up_problem(shape, x, up, transposed);
+  problem.d_rows = fp8.copy.values;
+  launch_gemm(problem, epilogue, "fp8_mlp_up", stream);
 }
 
 void fp8_mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
@@ -24,8 +25,9 @@ void fp8_mlp_down_backward(const MlpShape& shape, const void* dy, const void* do
                            void* transposed, Stream stream) {
   const ActivationGradientEpilogue<Fp8> epilogue{
       slope, {operand_scales(fp8), activation_scale, fp8.copy}, static_cast<const uint2*>(signs)};
-  launch_gemm(mlp_down_backward_problem(shape, dy, down, activation, transposed, fp8.copy.values),
-              epilogue, "fp8_mlp_down_backward", stream);
+  auto problem = mlp_down_backward_problem(shape, dy, down, activation, transposed);
+  problem.d_rows = fp8.copy.values;
+  launch_gemm(problem, epilogue, "fp8_mlp_down_backward", stream);
 }
 
 }  // namespace tg::cuda

@@ -7,28 +7,19 @@
 
 namespace tg::cuda::hopper {
 
-// d_rows: in FP8.
-inline GemmProblem mlp_up_problem(const MlpShape& shape, const void* x, const void* up, void* d,
-                                  void* d_rows = nullptr) {
-  return {.m = shape.rows,
-          .n = shape.hidden,
-          .k = shape.dim,
-          .a = x,
-          .b = up,
-          .d = d,
-          .d_rows = d_rows};
+// The two leave out d_rows, which only FP8 has.
+inline GemmProblem mlp_up_problem(const MlpShape& shape, const void* x, const void* up, void* d) {
+  return {.m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = d};
 }
 inline GemmProblem mlp_down_backward_problem(const MlpShape& shape, const void* dy,
-                                             const void* down, const void* activation, void* d,
-                                             void* d_rows = nullptr) {
+                                             const void* down, const void* activation, void* d) {
   return {.m = shape.rows,
           .n = shape.hidden,
           .k = shape.dim,
           .a = dy,
           .b = down,
           .c = activation,
-          .d = d,
-          .d_rows = d_rows};
+          .d = d};
 }
 
 // Factors of the accumulators, by sign, and the writer of D. 16-bit: each row has a scale.

@@ -356,17 +356,15 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyWeightedGpu, ::testing::Value
 class LinearCrossEntropyMemoryGpu : public LinearCrossEntropyGpu {};
 
 TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnce) {
-  const auto c = GetParam();
   const auto of_head = head();
   run(of_head);  // chooses the GEMM algorithms, with its own operands
   const GpuMemoryTrial trial(/*spare=*/0);
   run(of_head);
   wait_for_gpu();
-  EXPECT_LT(trial.peak() - trial.before(), c.rows * c.vocab * 2 * 3 / 4);
+  EXPECT_LT(trial.peak() - trial.before(), GetParam().rows * GetParam().vocab * 2 * 3 / 4);
 }
 
 TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnceWithoutGradients) {
-  const auto c = GetParam();
   const auto of_head = head();
   const auto right = run(of_head).loss;
   const at::NoGradGuard no_grad;
@@ -376,7 +374,7 @@ TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnceWithoutGradient
   const GpuMemoryTrial trial(/*spare=*/0);
   loss();
   wait_for_gpu();
-  EXPECT_LT(trial.peak() - trial.before(), c.rows * c.vocab * 2 * 3 / 4);
+  EXPECT_LT(trial.peak() - trial.before(), GetParam().rows * GetParam().vocab * 2 * 3 / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyMemoryGpu,

@@ -91,10 +91,11 @@ CUtensorMap make_rows_map(const void* rows, int m, int n) {
 // of 16 is row 4q + 2j + b of B (reordered_column).
 template <typename Operand>
 CUtensorMap make_reordered_map(const void* b, int n, int k, int box_rows) {
-  const auto row = static_cast<cuuint64_t>(k), groups = static_cast<cuuint64_t>(n) / 16;
+  const auto row = static_cast<cuuint64_t>(k);
+  const auto groups = static_cast<cuuint64_t>(n / kReorderedColumns);
   return encode_tensor_map<Operand, 5>(
-      b, {row, 2, 4, 2, groups}, {row, 4 * row, 2 * row, 16 * row},
-      {kSwizzleBytes, 2, 4, 2, static_cast<cuuint32_t>(box_rows) / 16});
+      b, {row, 2, 4, 2, groups}, {row, 4 * row, 2 * row, kReorderedColumns * row},
+      {kSwizzleBytes, 2, 4, 2, static_cast<cuuint32_t>(box_rows / kReorderedColumns)});
 }
 
 template <typename Epilogue>
