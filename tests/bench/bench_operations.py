@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 
+from bench_table import aligned
 from machine import BUILD, ROOT, say
 
 ROW = re.compile(r"^(\S.*?) +(\d+\.\d{3})(?: |$)")  # a line of op_bench: operation, ms
@@ -39,14 +40,14 @@ def main(arguments, flags):
             own.append([ms for _, ms in timed])
     if len({len(times) for own in rounds for times in own}) > 1:
         sys.exit("ERROR bench: operations: the builds time different operations; choose some that all have with --match")
-    width = max(map(len, operations), default=0)
     first = rounds[0]
-    print(f"{'':{width}}{'ms':>9}" + "".join(f"{str(build):>30}" for build in options.builds[1:]))
+    table = [["", "ms", *(cell for build in options.builds[1:] for cell in ("ms", str(build)))]]
     for i, operation in enumerate(operations):
-        line = f"{operation:{width}}{statistics.median(times[i] for times in first):9.3f}"
+        row = [operation, f"{statistics.median(times[i] for times in first):.3f}"]
         for own in rounds[1:]:
             ratios = [a[i] / b[i] if b[i] else 1 for a, b in zip(first, own)]
             ratio = f"{statistics.median(ratios):.3f} ({min(ratios):.3f}, {max(ratios):.3f})"
-            line += f"{statistics.median(times[i] for times in own):9.3f}{ratio:>21}"
-        print(line)
+            row += [f"{statistics.median(times[i] for times in own):.3f}", ratio]
+        table.append(row)
+    print("\n".join(aligned(table)))
     return 0 if operations else 1

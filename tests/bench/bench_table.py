@@ -78,19 +78,27 @@ COLUMNS = {
 }
 
 
+def aligned(table):
+    """Returns the lines of a table of strings: the first column to the left, the others to the right, each as wide as its
+    longest cell."""
+    widths = [max(map(len, column)) for column in zip(*table)]
+    for first, *others in table:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:]))]
+        yield "  ".join(cells).rstrip()
+
+
 def print_table(title, columns, rows):
     """Prints the rows under their columns' names, and below each row the seconds of its scores."""
     if not rows:
         return
     table = [[title, *columns]] + [[row.label, *(COLUMNS[name](row) for name in columns)] for row in rows]
-    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
+    indent = max(len(line[0]) for line in table)
     print()
-    for line, row in zip(table, [None, *rows]):
-        cells = [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
-        print("  ".join(cells).rstrip())
+    for line, row in zip(aligned(table), [None, *rows]):
+        print(line)
         for score, seconds in (row.runs[0].scored_s if row else {}).items():
             if not score.endswith("post_ema"):  # the validation after training
-                print(f"{'':{widths[0]}}  {seconds:.2f} s  {score}")
+                print(f"{'':{indent}}  {seconds:.2f} s  {score}")
 
 
 def print_phases(title, runs):

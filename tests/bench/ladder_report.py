@@ -14,6 +14,7 @@ import statistics
 import sys
 
 import picture
+from bench_table import aligned
 from train_run import TrainRun
 
 # Source of the published figures; see docs/ladder.md.
@@ -84,13 +85,6 @@ def cells(rungs):
     return [list(COLUMNS)] + [[column(rung, first) for column in COLUMNS.values()] for rung in rungs]
 
 
-def plain(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    for row in rows:
-        numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))
-        yield "  ".join([row[0].ljust(widths[0]), *numbers]).rstrip()
-
-
 def markdown(rows, machine):
     rules = ["---"] + ["---:"] * (len(COLUMNS) - 1)
     lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rules, *rows[1:]]]
@@ -135,7 +129,7 @@ def table(folder, machine):
     write_data(rungs, machine, folder)
     (folder / "ladder.md").write_text(markdown(rows, machine))
     (folder / "ladder.svg").write_text(draw(rungs, machine))
-    return "\n".join([machine, *plain(rows)])
+    return "\n".join([machine, *aligned(rows)])
 
 
 def row(metrics):

@@ -139,12 +139,12 @@ void OpTimer::row(const std::string& name, const Cost& cost, const Tensors& inpu
 
 void OpTimer::print(const std::string& name, double cost, double ceiling, const char* unit,
                     double ms, double reference_ms) const {
-  std::string line = fmt::format("{:38}{:9.3f}", name, ms);
+  std::string line = fmt::format("{:38} {:8.3f}", name, ms);
   const double rate = cost / ms * 1e3;
   const double scale = unit[0] == 'G' ? 1e9 : 1e12;
-  line += cost > 0 ? fmt::format("{:8.0f} {:8}{:6.1f}%", rate / scale, unit, 100 * rate / ceiling)
+  line += cost > 0 ? fmt::format(" {:7.0f} {:8}{:6.1f}%", rate / scale, unit, 100 * rate / ceiling)
                    : std::string(24, ' ');
-  if (reference_ms > 0) line += fmt::format("{:11.3f}{:8.2f}x", reference_ms, reference_ms / ms);
+  if (reference_ms > 0) line += fmt::format(" {:10.3f} {:7.2f}x", reference_ms, reference_ms / ms);
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }

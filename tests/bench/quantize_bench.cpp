@@ -93,7 +93,7 @@ void run() {
   for (const auto& kind : kinds(device.is_cuda() ? 11 : 2, device.is_cuda() ? 512 : 64))
     all.push_back(random_work(kind, device));
   for (const char* name : {"first pass", "second pass"}) time_whole(name, all, device);
-  fmt::print("{:20}{:>6}{:>14}{:>12}{:>12}{:>14}\n", "", "count", "shape", "factors ms",
+  fmt::print("{:20} {:>5} {:>13} {:>11} {:>11} {:>13}\n", "", "count", "shape", "factors ms",
              "rounding ms", "FUSED=0 ms");
   for (const auto& work : all) {
     std::vector<HessianFactor> factors;
@@ -102,7 +102,7 @@ void run() {
     set_fused(false);
     const double reference_ms = ms_of(device, [&] { work.quantized(factors); });
     set_fused(true);
-    fmt::print("{:20}{:6}{:>14}{:12.2f}{:12.2f}{:14.2f}\n", work.kind.name, work.kind.count,
+    fmt::print("{:20} {:5} {:>13} {:11.2f} {:11.2f} {:13.2f}\n", work.kind.name, work.kind.count,
                fmt::format("{} x {}", work.kind.rows, work.kind.columns), factor_ms, ms,
                reference_ms);
   }

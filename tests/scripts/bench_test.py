@@ -148,6 +148,22 @@ class Training(BenchTest):
         texts = [element.text for element in ElementTree.parse(self.folder / "out" / "speed.svg").getroot().iter()]
         self.assertIn("record, torch.compile", texts)
 
+    def build_of(self, name, *times):
+        """Returns a build folder whose op_bench prints times of rms_norm in ms."""
+        folder = self.folder / name
+        folder.mkdir()
+        lines = "".join(f"rms_norm {ms:.3f}\\n" for ms in times)
+        (folder / "op_bench").write_text(f"#!/bin/sh\nprintf '{lines}'\n")
+        (folder / "op_bench").chmod(0o755)
+        return folder
+
+    def test_a_wide_time_or_ratio_stays_apart_from_its_neighbour(self):
+        slow, fast = self.build_of("slow", 2.314, 1234567.891), self.build_of("fast", 0.173, 0.001)
+        done = self.bench("operations", "--builds", slow, fast, "--rounds", 1)
+        rows = [line.split() for line in done.stdout.splitlines() if line.startswith("rms_norm")]
+        self.assertEqual([["rms_norm", "2.314", "0.173", "13.376", "(13.376,", "13.376)"],
+                          ["rms_norm", "1234567.891", "0.001", "1234567891.000", "(1234567891.000,", "1234567891.000)"]], rows)
+
     def test_operations_of_builds_are_beside_each_other(self):
         compared = ("operations", "--builds", BUILD, BUILD, "--names", "record", "--match", "rms_norm")
         done = self.bench(*compared, "--rounds", 1)
@@ -155,11 +171,7 @@ class Training(BenchTest):
         self.assertEqual(["rms_norm", "rms_norm backward"], [row[0] for row in rows], done.stdout + done.stderr)
         for _, first, second, ratio in rows:
             self.assertAlmostEqual(float(first) / float(second), float(ratio), delta=0.001)
-        other = self.folder / "other"
-        other.mkdir()
-        (other / "op_bench").write_text("#!/bin/sh\necho 'rms_norm   0.125'\n")
-        (other / "op_bench").chmod(0o755)
-        done = self.bench("operations", "--builds", BUILD, other, *compared[4:], "--rounds", 1)
+        done = self.bench("operations", "--builds", BUILD, self.build_of("other", 0.125), *compared[4:], "--rounds", 1)
         self.assertEqual(1, done.returncode)
         self.assertIn("the builds time different operations", done.stderr)
 
