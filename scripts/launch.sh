@@ -51,12 +51,15 @@ job=     # mpirun's process id, while it runs
 told=0 # signals received
 passed=0 # signals forwarded
 
-# Prints the process ids of the ranks that mpirun has started, without those that it has only forked.
-pids_of_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (train_gpt) . $job .*/\1/p"; }
+# Prints the process ids of the ranks that mpirun, the leader of session $1, has started, without those that it has only
+# forked or that have ended.
+pids_of_ranks() {
+  cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (train_gpt) [^ZX] [0-9]* [0-9]* $1 .*/\1/p"
+}
 
 await_ranks() {
   local tries=100
-  while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(pids_of_ranks | wc -l) < ranks)); do sleep 0.1; done
+  while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(pids_of_ranks "$job" | wc -l) < ranks)); do sleep 0.1; done
 }
 
 # Signals the ranks directly: mpirun dies of a signal in its first moments, and not every mpirun forwards SIGUSR1.
@@ -65,7 +68,7 @@ pass_on() {
   local pids
   while ((passed < told && ++passed)); do
     await_ranks
-    mapfile -t pids < <(pids_of_ranks)
+    mapfile -t pids < <(pids_of_ranks "$job")
     kill -USR1 "${pids[@]:-$job}" 2>/dev/null || true
   done
 }
@@ -148,7 +151,10 @@ train() {
     before=$told status=0
     wait "$job" || status=$?
   done
+  local session=$job
   job=
+  # Ranks whose mpirun was killed save before they stop. The next start needs their folder and their GPUs.
+  while [[ -n $(pids_of_ranks "$session") ]]; do sleep 0.1; done
 }
 
 may_start_again() { ((status == 69 || status == 75 || (status > 128 && status <= 192))); }
