@@ -18,7 +18,8 @@ Training, in bf16 with synthetic tokens:
   memory      ACTIVATION_RECOMPUTE and MEMORY_LIMIT_GB with GRAD_ACCUM_STEPS=auto
   versions    the programs of several build folders (--builds), the one before a change first
   operations  each operation alone (build/op_bench) in several builds (--builds), in turns
-  ranks       1, 2, 4, ... GPUs of this host, and one independent run on every GPU at once, which finds the slowest
+  ranks       every preset of a record in bf16 and FP8=1 on 1, 2, 4, ... GPUs of this host, relative to the slowest of
+              them alone: an independent run on every GPU at once finds it
   cpu         the quickstart's model on this CPU beside PyTorch eager; exit status 1 if losses are not equal to 1e-4
   orders      the quickstart's model on this CPU in the stream and the documents order
 Losses of number formats over many steps (scripts/bench.sh loss --help):
@@ -101,8 +102,8 @@ SHAPES = [
     *(heads("width", *shape, ROPE_DIMS=16) for shape in ((7, 110), (4, 194), (7, 112), (6, 128))),
 ]
 # Fraction of the run at which recurrence begins: 2 (never) or 0.
-RECURRENCE = [dataclasses.replace(variant, group=group, settings={**variant.settings, "ENABLE_LOOPING_AT": begins})
-              for group, begins in (("before recurrence", 2), ("in recurrence", 0))
+LOOPING = {"before recurrence": {"ENABLE_LOOPING_AT": 2}, "in recurrence": {"ENABLE_LOOPING_AT": 0}}
+RECURRENCE = [dataclasses.replace(variant, group=group, settings=variant.settings | looping) for group, looping in LOOPING.items()
               for variant in (Variant("bf16"), Variant("bf16, light", {"ACTIVATION_RECOMPUTE": "light"}), FP8[-1], PEER)]
 
 GENERIC = [PEER, *(dataclasses.replace(variant, name=variant.name + suffix, settings=variant.settings | settings)
@@ -138,10 +139,13 @@ TINY_43 = TINY_STAGES | {"MODEL_DIM": 64, "NUM_KV_HEADS": 4, "WINDOW_BLOCK": 8}
 TINY_89 = TINY_STAGES | {
     "MODEL_DIM": 96, "NUM_HEADS": 6, "NUM_KV_HEADS": 6, "WINDOW_BLOCK": 4, "BIGRAM_DIM": 96, "BIGRAM_VOCAB_SIZE": 1000,
     "BIGRAM_SIGN_ROWS": 64, "MUDD_DIM": 8, "DC_WINDOW": 10, "TRAIN_BATCH_TOKENS": 256, "GRAD_ACCUM_STEPS": 1}
+TINY_91 = TINY_89 | {"QK_HEAD_DIM": 12}
+WHOLE = {"TRAIN_BATCH_TOKENS": 1024, "GRAD_ACCUM_STEPS": 0}  # as many micro-batches on any number of ranks
+SPEEDRUN = {"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}  # a stage alone has no warm-up; validation's rows are not training's
 STAGES = [
     *stage_variants(("speedrun_43",), [windows(1, 3), windows(3, 7), windows(5, 11)], (FP8[0], *FP8[-3:], PEER), TINY_43),
     *stage_variants(("speedrun_89",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89),
-    *stage_variants(("speedrun_91",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_89 | {"QK_HEAD_DIM": 12})]
+    *stage_variants(("speedrun_91",), STAGES_89, (FP8[0], FP8[4], FP8[-1], PEER), TINY_91)]
 PASSES = [
     *stage_variants(("speedrun_43",), [windows(3, 7)], pass_sizes(0, 65536, 131072, 262144), TINY_43),
     *stage_variants(("speedrun_89",), STAGES_89, pass_sizes(0, 65536, 98304, 131072, 196608), TINY_89)]
@@ -163,8 +167,19 @@ def version_variants(options):
 
 
 def rank_variants(options):
-    counts = options.ranks or [2**i for i in range(len(visible_gpus()).bit_length())] or [1, 2]
-    return [*(Variant(f"{count} ranks", ranks=count) for count in counts), Variant("alone", everywhere=True, gpu_only=True)]
+    """Presets with stages train in the one that most of their time goes to."""
+    worlds = [Variant(f"{count} ranks", ranks=count)
+              for count in options.ranks or [2**i for i in range(len(visible_gpus()).bit_length())] or [1, 2]]
+    worlds.insert(0, Variant("alone", everywhere=True, gpu_only=True))
+    forms = [Variant("", presets=("record", "speedrun_124m")),
+             *(Variant("", settings, group, presets=("record_1061",), tiny=final_scores.TINY_LAYERS)
+               for group, settings in LOOPING.items()),
+             *stage_variants(("speedrun_43",), [windows(3, 7)], [Variant("", SPEEDRUN)], TINY_43),
+             *stage_variants(("speedrun_89",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_89 | WHOLE),
+             *stage_variants(("speedrun_91",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_91 | WHOLE)]
+    return [dataclasses.replace(world, group=", ".join(filter(None, (form.group, fp8.name))), settings=form.settings | fp8.settings,
+                                gpu_only=world.gpu_only or fp8.gpu_only, presets=form.presets, tiny=form.tiny)
+            for form in forms for fp8 in (FP8[0], FP8[-1]) for world in worlds]
 
 
 BENCHES = {
@@ -178,15 +193,15 @@ BENCHES = {
                         tiny=final_scores.TINY_LAYERS),
     "generic": Bench(("record", "speedrun_124m", "record_1061"), GENERIC, rounds=1, settings={"ENABLE_LOOPING_AT": 2}),
     "stages": Bench(("speedrun_43", "speedrun_89", "speedrun_91"), STAGES, rounds=1, steps=16,
-                    columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}),
+                    columns=(*FIRST, "tokens/s", "MFU", "W", *LAST), settings=SPEEDRUN),
     "passes": Bench(("speedrun_43", "speedrun_89"), PASSES, rounds=1, columns=(*FIRST, "tokens/s", *LAST),
-                    settings={"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}, tiny={"FP8": 0}),
+                    settings=SPEEDRUN, tiny={"FP8": 0}),
     "memory": Bench(("record", "speedrun_124m"), memory_variants, rounds=1, steps=8,
                     columns=("ms", "ratio", "tokens/s", "sequences", "peak MiB"),
                     settings={"VAL_BATCH_SIZE": 524288, "VAL_TOKENS": 524288}),
     "versions": Bench(("record", "gpt124m"), version_variants, columns=(*FIRST, "optimizer", *LAST)),
-    "ranks": Bench(("record", "speedrun_124m"), rank_variants, steps=16,
-                   columns=("ms", "ratio", "of linear", "comm", "data wait", *LAST),
+    "ranks": Bench(("record", "speedrun_124m", "record_1061", "speedrun_43", "speedrun_89", "speedrun_91"), rank_variants,
+                   rounds=1, steps=12, columns=("ms", "ratio", "of linear", "comm", "data wait", *LAST),
                    settings={"TRAINING_TIMING_BREAKDOWN": "events", "VAL_BATCH_SIZE": 524288, "VAL_TOKENS": 524288},
                    tiny={"GRAD_ACCUM_STEPS": 0}),
     "cpu": Bench(("quickstart",), [Variant("PyTorch eager", peer=True), Variant("train_gpt")], rounds=3, steps=20, device="cpu",
@@ -235,7 +250,7 @@ class Runner:
         if not chosen:
             sys.exit(f"ERROR bench: --variants: expected some of: {', '.join(dict.fromkeys(v.name for v in variants))}")
         self.variants = [v for v in chosen if machine.gpu or not v.gpu_only]
-        self.runs, self.alone = {}, {}
+        self.runs, self.alone = {}, {}  # alone: by preset and group, the runs of each GPU
 
     def run_round(self, preset, number):
         file = preset_file(preset)
@@ -255,7 +270,7 @@ class Runner:
                 settings["PREFIX_TABLE"] = prefix_table(vocabulary, self.machine.work.name)
             name = f"{preset}.{index}.{number}"
             if variant.everywhere:
-                self.run_everywhere(preset, name, file, settings, period)
+                self.run_everywhere((preset, variant.group), name, file, settings, period)
                 continue
             if variant.peer:
                 run = self.machine.train_peer(name, file, self.options.steps, settings, eager=self.bench.device == "cpu",
@@ -266,43 +281,49 @@ class Runner:
             if run:
                 self.runs.setdefault((preset, variant.group), {}).setdefault(index, (variant, []))[1].append(run)
 
-    def run_everywhere(self, preset, name, file, settings, period):
+    def run_everywhere(self, key, name, file, settings, period):
+        """Every thread has a list of its own."""
+        found = {gpu: self.alone.setdefault(key, {}).setdefault(gpu, []) for gpu in visible_gpus()}
+
         def train(gpu):
-            run = self.machine.train(f"{name}-gpu{gpu}", file, self.options.steps, settings, gpu=gpu)
-            if run:
-                self.alone.setdefault(preset, {}).setdefault(gpu, []).append(run)
-        threads = [threading.Thread(target=train, args=(gpu,)) for gpu in visible_gpus()]
+            if run := self.machine.train(f"{name}-gpu{gpu}", file, self.options.steps, settings, gpu=gpu, period=period):
+                found[gpu].append(run)
+        threads = [threading.Thread(target=train, args=(gpu,)) for gpu in found]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def rows(self, runs):
-        """Returns the Rows of a group; the reference, torch.compile's or the first, is the first Row."""
-        ordered = sorted(runs.values(), key=lambda found: not found[0].peer)
+    def rows(self, key):
+        """Returns the Rows of a preset and group; the reference is the first: torch.compile's, the slowest GPU alone, or the
+        first variant's."""
+        ordered = sorted(self.runs.get(key, {}).values(), key=lambda found: not found[0].peer)
         counts = next((own[0] for variant, own in ordered if not variant.peer), None)
-        rows = []
+        rows = self.rows_alone(key)[:1]
         for variant, own in ordered:
             rows.append(Row(variant.name, own, rows[0] if rows else None, variant.ranks, counts))
         return rows
 
+    def rows_alone(self, key):
+        """Returns the Row of each GPU alone, the slowest first."""
+        rows = [Row(f"GPU {gpu} alone", runs, counts=runs[0]) for gpu, runs in self.alone.get(key, {}).items() if runs]
+        return sorted(rows, key=lambda row: -row.ms)
+
     def print_tables(self):
-        for (preset, group), runs in self.runs.items():
-            print_table(f"{preset}, {group}" if group else preset, self.bench.columns, self.rows(runs))
-        for preset, runs in self.alone.items():
-            each = [Row(gpu, own).ms for gpu, own in runs.items()]
-            print(f"{preset}, one rank on every GPU at once: {', '.join(f'{ms:.2f}' for ms in each)} ms; {len(each)} ranks"
-                  f" at the pace of the slowest: {max(each) / len(each):.2f} ms")
+        for preset, group in dict.fromkeys([*self.alone, *self.runs]):
+            print_table(f"{preset}, {group}" if group else preset, self.bench.columns, self.rows((preset, group)))
+            if alone := self.rows_alone((preset, group)):
+                print(f"every GPU alone, at the same time: {', '.join(f'{row.ms:.2f}' for row in alone)} ms")
 
     def draw_speed(self):
         rows = [(preset, f"train_gpt, {row.label}" if row.label != PEER.name else row.label, row.ms,
-                 max(run.first_s for run in row.runs)) for (preset, _), runs in self.runs.items() for row in self.rows(runs)]
+                 max(run.first_s for run in row.runs)) for preset, group in self.runs for row in self.rows((preset, group))]
         if rows:
             (self.machine.out / "speed.svg").write_text(speed_picture.draw(rows))
 
     def losses_agree(self, bound=1e-4):
         """Another order of summation changes a loss by 1e-6 within 20 steps."""
-        worst = max((row.apart() for runs in self.runs.values() for row in self.rows(runs)), default=0)
+        worst = max((row.apart() for key in self.runs for row in self.rows(key)), default=0)
         print(f"losses {'agree' if worst <= bound else 'DIFFER'}: at most {worst:.1e} apart")
         return worst <= bound
 

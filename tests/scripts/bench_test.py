@@ -176,12 +176,42 @@ class Training(BenchTest):
         self.assertIn("the builds time different operations", done.stderr)
 
     def test_ranks_are_relative_to_linear(self):
-        done = self.forked_bench("ranks", "--presets", "record", "--ranks", 1, 2, "--rounds", 1, "--steps", 6)
+        done = self.forked_bench("ranks", "--presets", "record speedrun_89", "--steps", 7)
         printed, rows = self.table_of(done)
-        found = dict(rows)
-        self.assertEqual("100.00%", found["1 ranks"][2], printed)
-        self.assertAlmostEqual(float(found["2 ranks"][2].rstrip("%")), 50 * float(found["2 ranks"][1]), delta=0.1)
-        self.assertLess(float(found["2 ranks"][-1]), 1e-5, printed)
+        found = [(label, cells) for label, cells in rows if label.endswith(" ranks")]
+        self.assertEqual(["1 ranks", "2 ranks"] * 2, [label for label, _ in found], printed)
+        for (_, one), (_, two) in zip(found[::2], found[1::2]):
+            self.assertEqual("100.00%", one[2], printed)
+            self.assertAlmostEqual(float(two[2].rstrip("%")), 50 * float(two[1]), delta=0.1)
+            self.assertLess(float(two[-1]), 1e-5, printed)
+
+    def test_ranks_on_gpus_are_relative_to_the_slowest_of_them_alone(self):
+        started = []
+
+        def train(_, preset, steps, settings, build=BUILD, ranks=1, gpu=None, period=1):
+            started.append((preset.stem, settings["FP8"], ranks, gpu, period))
+            ms = {"0": 100, "1": 110}.get(gpu, 60 if settings["FP8"] == "1" else 55)
+            return types.SimpleNamespace(steps=[ms], losses=[3.0], phases=[], memory=1, first_s=2, tokens_per_step=1, scored_s={})
+
+        gpus = types.SimpleNamespace(gpu=True, tiny=False, train=train, settings=lambda _: {}, work=self.folder)
+        options = types.SimpleNamespace(ranks=[2], variants=None, steps=12)
+        with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="0,1"), contextlib.redirect_stdout(io.StringIO()) as printed:
+            import bench
+            runner = bench.Runner("ranks", bench.BENCHES["ranks"], options, gpus)
+            runner.run_round("speedrun_43", 1)
+            runner.print_tables()
+        for fp8 in ("0", "1"):  # what is alone runs at the same time, in any order
+            self.assertEqual({("speedrun_43", fp8, 1, "0", 2), ("speedrun_43", fp8, 1, "1", 2), ("speedrun_43", fp8, 2, None, 2)},
+                             {run for run in started if run[1] == fp8})
+        _, rows = self.table_of(types.SimpleNamespace(returncode=0, stdout=printed.getvalue(), stderr=""))
+        self.assertEqual([("GPU 1 alone", "100.00%"), ("2 ranks", "100.00%"), ("GPU 1 alone", "100.00%"), ("2 ranks", "91.67%")],
+                         [(label, cells[2]) for label, cells in rows if not label.startswith("speedrun_43")])
+        self.assertEqual(2, printed.getvalue().count("every GPU alone, at the same time: 110.00, 100.00 ms\n"))
+
+    def test_a_machine_without_nvidia_smi_has_no_gpus(self):
+        with mock.patch.dict(os.environ, PATH=str(self.folder)):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            self.assertEqual([], machine.visible_gpus())
 
     def test_names_that_do_not_exist_are_refused(self):
         for arguments, words in ((("fast",), "no benchmark 'fast'"), (("speed", "--presets", "none"), "no configs/none.env"),
