@@ -2,7 +2,7 @@
 # usage: scripts/dev/gpu_check.sh [PART ...]
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
-# and a failed part does not stop the others; ends with a table. Runs all parts unless PART is given:
+# and a failed part does not stop the others; ends with a table. Runs all parts but the last two unless PART is given:
 #   tests            the GPU tests of build/ on all GPUs, including those for two and four GPUs if there are as many;
 #                    ends after TEST_SECONDS (1800); no test may be skipped except those that tests/runner/skips.py
 #                    lists
@@ -24,6 +24,10 @@
 #   start            the time to the first step of one run, and of four runs that start at once
 #   quickstart       scripts/quickstart.sh with this build; its text comes from a package server, or from
 #                    data/quickstart if it was unpacked before
+#   rank_tests       those of the GPU tests in which all GPUs of this host are ranks of one run
+#   rank_speed       scripts/bench.sh ranks with the GPU counts RANKS ("4 8"; default: 1, 2, 4, ...) and the presets
+#                    PRESETS (those of all records): ms a step, communication, memory, time to the first step
+# On eight GPUs the two take a call of ten minutes each: gpu_check.sh rank_tests; RANKS="4 8" gpu_check.sh rank_speed
 # record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) requires numpy, and torch for the peer.
 # Tables, log and metrics go to $OUT (logs/gpu_check by default).
 set -uo pipefail
@@ -38,7 +42,7 @@ for argument in "$@"; do
   case $argument in
     -h | --help) usage 0 ;;
     tests | record | record_dtypes | speedrun | speedrun_dtypes | last_record | last_record_dtypes | parity | peer | input | trace | \
-      scores | start | quickstart) parts+=("$argument") ;;
+      scores | start | quickstart | rank_tests | rank_speed) parts+=("$argument") ;;
     *) bad_argument "$argument" ;;
   esac
 done
@@ -99,9 +103,10 @@ side_by_side() {
   row "$name fp32, bf16" "$(tail -n 1 "$work/table")"
 }
 
+# run_gpu_tests [--ranks]
 run_gpu_tests() {
   rm -rf "$out/tests" # an earlier call's logs
-  "$python" tests/runner/gpu_tests.py --seconds "${TEST_SECONDS:-1800}" "$out/tests" | tee -a "$out/summary.txt"
+  "$python" tests/runner/gpu_tests.py "$@" --seconds "${TEST_SECONDS:-1800}" "$out/tests" | tee -a "$out/summary.txt"
   [[ ${PIPESTATUS[0]} == 0 ]] || failed=1
   cat "$out"/tests/*.log >>"$out/log.txt"
   limited 10 "$python" tests/runner/skips.py --strict "$out/log.txt"
@@ -163,6 +168,16 @@ run_scores() {
     paste -sd ';')"
 }
 
+run_rank_speed() {
+  local options=()
+  # shellcheck disable=SC2206
+  [[ -z ${RANKS-} ]] || options+=(--ranks $RANKS)
+  [[ -z ${PRESETS-} ]] || options+=(--presets "$PRESETS")
+  limited 1800 env OUT="$out/rank_speed" scripts/bench.sh ranks "${options[@]}"
+  row rank_speed "$status"
+  sed -n '/  ratio  of linear  /,$p' "$work/output" >>"$out/summary.txt"
+}
+
 run_part() {
   local text=(--data-path "$text_shards" --tokenizer-path=)
   # Validation, once at the end, is one batch no larger than a micro-batch, so the peak memory is training's.
@@ -174,6 +189,8 @@ run_part() {
   fi
   case $1 in
     tests) run_gpu_tests ;;
+    rank_tests) run_gpu_tests --ranks ;;
+    rank_speed) run_rank_speed ;;
     record) train record_full 120 record --compute-dtype bf16 --iterations 30 "${text[@]}" ;;
     record_dtypes) side_by_side record record "${text[@]}" ;;
     speedrun)

@@ -1,7 +1,5 @@
 """PHASED_TTT_ENABLED and eval --adapt lora: documents train adapters, and later the weights, after they were scored."""
 
-import array
-import collections
 import json
 import os
 import re
@@ -15,30 +13,12 @@ from safetensors.numpy import load_file, save_file
 
 from gptq_test import QUANTIZED
 from harness import SMALL, common_folder, read_until
-from model_commands import UNSET, ModelTest
+from model_commands import PHASED, UNSET, ModelTest, frequent_token, score_of
 
 USAGE, CANNOT_CREATE, STOPPED, CONFIG = 64, 73, 75, 78
 
-# Batches of four documents, some of several chunks and rows; two phases.
-PHASED = dict(PHASED_TTT_ENABLED=1, PHASED_TTT_PREFIX_DOCS=8, PHASED_TTT_NUM_PHASES=2, TTT_BATCH_SIZE=4,
-              TTT_CHUNK_SIZE=64, TTT_EVAL_SEQ_LEN=256, TTT_LORA_RANK=2, TTT_LORA_LR=0.003, VAL_TOKENS=4096,
-              EVAL_SEQ_LEN=32, GLOBAL_TTT_CHUNK_TOKENS=512, GLOBAL_TTT_BATCH_SEQS=4, GLOBAL_TTT_LR=0.01)
-
 # Many chunks, so that a batch takes long.
 SLOW = ("--ttt-chunk-size", 16, "--ttt-eval-seq-len", 64)
-
-
-def score_of(text, name):
-    """Returns the val_loss of the line with that name."""
-    return float(re.search(rf"(?m)^{name} val_loss:(\d+\.\d{{8}}) val_bpb:\d+\.\d{{8}} eval_time:\d+ms$", text)[1])
-
-
-def frequent_token(shard, count):
-    """Returns the token whose count in the first 4,096 tokens is nearest to `count`: the licences are longer than
-    these."""
-    tokens = array.array("H", shard.read_bytes()[1024:][:2 * 4096])
-    counts = collections.Counter(tokens)
-    return min(counts, key=lambda token: (abs(counts[token] - count), token))
 
 
 class PhasedTttTest(ModelTest):

@@ -1,7 +1,8 @@
-"""Runs the GPU tests of build/ on all GPUs that a program here sees: gpu_tests.py [--seconds N] [--shards N] OUT
+"""Runs the GPU tests of build/ on all GPUs that a program here sees: gpu_tests.py [--ranks] [--seconds N] [--shards N] OUT
 
 Test programs run in shards, several at a time on each GPU. Then come the tests of whole runs on one GPU, which may take
-all of its memory, in shards of one per GPU at a time, and at last those that share all GPUs between ranks, one by one.
+all of its memory, in shards of one per GPU at a time, and at last those that share all GPUs between ranks, one by one;
+with --ranks these alone.
 Writes every output to OUT/NAME.log as it comes and a row per program to standard output. What still runs after
 --seconds is killed, so that a machine's own limit cannot take the logs. With HOPPER=0 the kernels of other GPUs are
 tested. Exit status 1 where a test failed.
@@ -117,8 +118,23 @@ def print_rows(jobs):
     return all(passed)
 
 
+def run_tests_of_one_gpu(gpus, shards, end, folder):
+    """Returns whether all passed."""
+    programs = [path for path in sorted(BUILD.rglob("*_tests")) if os.access(path, os.X_OK) and has_gpu_tests(path)]
+    if not programs:
+        print(f"{'tests':<22} FAIL no GPU test in {BUILD} (built with -DTRAIN_GPT_TESTS=ON?)")
+        return False
+    kernels = [job for path in programs for job in shards_of_program(path, shards)]
+    run_on_each(gpus, kernels, shards, end, folder)
+    passed = print_rows(kernels)
+    runs = shards_of_file("gpu_test", shards)
+    run_on_each(gpus, runs, 1, end, folder)
+    return print_rows(runs) and passed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", action="store_true")
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--shards", type=int, default=4, help="of a program, and how many run at a time on a GPU (4)")
     parser.add_argument("out", metavar="OUT", type=pathlib.Path)
@@ -126,25 +142,15 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + options.seconds
     gpus = visible_gpus()
-    programs = [path for path in sorted(BUILD.rglob("*_tests")) if os.access(path, os.X_OK) and has_gpu_tests(path)]
-    if not programs:
-        print(f"{'tests':<22} FAIL no GPU test in {BUILD} (built with -DTRAIN_GPT_TESTS=ON?)")
-        return 1
-
     # ATen's reference operations would start a thread for each core in every program.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // (options.shards * len(gpus)))))
-    kernels = [job for path in programs for job in shards_of_program(path, options.shards)]
-    run_on_each(gpus, kernels, options.shards, end, options.out)
-    passed = [print_rows(kernels)]
     sys.path.insert(0, str(ROOT / "tests/e2e"))
-    runs = shards_of_file("gpu_test", options.shards)
-    run_on_each(gpus, runs, 1, end, options.out)
-    passed.append(print_rows(runs))
-    for name in ("ranks_gpu_test", "repeat_gpu_test"):
+    passed = options.ranks or run_tests_of_one_gpu(gpus, options.shards, end, options.out)
+    for name in ("ranks_gpu_test", "repeat_gpu_test", "worlds_gpu_test"):
         job, = shards_of_file(name, 1)
         run(job, gpus, end, options.out)
-        passed.append(print_rows([job]))
-    return int(not all(passed))
+        passed &= print_rows([job])
+    return int(not passed)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,6 @@ class Reason:
 MAY_SKIP = [
     Reason("no GPU", "scripts/dev/gpu_check.sh runs them where there is one", lambda: gpu_count() == 0),
     Reason("fewer than two GPUs", "scripts/dev/gpu_check.sh runs them where there are two", lambda: gpu_count() < 2),
-    Reason("fewer than four GPUs", "scripts/dev/gpu_check.sh runs them where there are four", lambda: gpu_count() < 4),
     Reason("no Hopper GPU", "other GPUs, the CPU and HOPPER=0 are without wgmma and TMA", lambda: not has_hopper()),
     Reason("no FP8 tensor cores", "GPUs have them from compute capability 8.9 on", lambda: not has_fp8()),
     Reason("no strace", "scripts/setup.sh --tests installs it; GPU machines may lack it",
