@@ -149,12 +149,13 @@ train() {
   local before=
   until [[ $before == "$told" ]]; do # a signal interrupts wait; waiting again returns the status
     before=$told status=0
-    wait "$job" || status=$?
+    wait "$job" 2>/dev/null || status=$? # without Bash's line of a killed mpirun
   done
   local session=$job
   job=
-  # Ranks whose mpirun was killed save before they stop. The next start needs their folder and their GPUs.
-  while [[ -n $(pids_of_ranks "$session") ]]; do sleep 0.1; done
+  # Ranks whose mpirun was killed save before they stop. The next start needs their folder and their GPUs. A second
+  # signal ends the waiting.
+  while ((told < 2)) && [[ -n $(pids_of_ranks "$session") ]]; do sleep 0.1; done
 }
 
 may_start_again() { ((status == 69 || status == 75 || (status > 128 && status <= 192))); }

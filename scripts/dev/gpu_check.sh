@@ -3,7 +3,7 @@
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
 # and a failed part does not stop the others; ends with a table. Runs all parts but the last two unless PART is given:
-#   tests            the GPU tests of build/ on all GPUs, including those for two and four GPUs if there are as many;
+#   tests            the GPU tests of build/ on all GPUs, including those of several GPUs if there are as many;
 #                    ends after TEST_SECONDS (1800); no test may be skipped except those that tests/runner/skips.py
 #                    lists
 #   record           configs/record.env at full size, bf16, 30 steps

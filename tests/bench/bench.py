@@ -140,7 +140,7 @@ TINY_89 = TINY_STAGES | {
     "MODEL_DIM": 96, "NUM_HEADS": 6, "NUM_KV_HEADS": 6, "WINDOW_BLOCK": 4, "BIGRAM_DIM": 96, "BIGRAM_VOCAB_SIZE": 1000,
     "BIGRAM_SIGN_ROWS": 64, "MUDD_DIM": 8, "DC_WINDOW": 10, "TRAIN_BATCH_TOKENS": 256, "GRAD_ACCUM_STEPS": 1}
 TINY_91 = TINY_89 | {"QK_HEAD_DIM": 12}
-WHOLE = {"TRAIN_BATCH_TOKENS": 1024, "GRAD_ACCUM_STEPS": 0}  # as many micro-batches on any number of ranks
+ANY_WORLD = {"TRAIN_BATCH_TOKENS": 1024, "GRAD_ACCUM_STEPS": 0}  # as many micro-batches on any number of ranks
 SPEEDRUN = {"WARMUP_STEPS": 0, "EVAL_SEQ_LEN": 8192}  # a stage alone has no warm-up; validation's rows are not training's
 STAGES = [
     *stage_variants(("speedrun_43",), [windows(1, 3), windows(3, 7), windows(5, 11)], (FP8[0], *FP8[-3:], PEER), TINY_43),
@@ -168,15 +168,14 @@ def version_variants(options):
 
 def rank_variants(options):
     """Presets with stages train in the one that most of their time goes to."""
-    worlds = [Variant(f"{count} ranks", ranks=count)
-              for count in options.ranks or [2**i for i in range(len(visible_gpus()).bit_length())] or [1, 2]]
-    worlds.insert(0, Variant("alone", everywhere=True, gpu_only=True))
+    counts = options.ranks or [2**i for i in range(len(visible_gpus()).bit_length())] or [1, 2]
+    worlds = [Variant("alone", everywhere=True, gpu_only=True), *(Variant(f"{count} ranks", ranks=count) for count in counts)]
     forms = [Variant("", presets=("record", "speedrun_124m")),
-             *(Variant("", settings, group, presets=("record_1061",), tiny=final_scores.TINY_LAYERS)
+             *(Variant("", settings | {"WARMUP_STEPS": 0}, group, presets=("record_1061",), tiny=final_scores.TINY_LAYERS)
                for group, settings in LOOPING.items()),
              *stage_variants(("speedrun_43",), [windows(3, 7)], [Variant("", SPEEDRUN)], TINY_43),
-             *stage_variants(("speedrun_89",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_89 | WHOLE),
-             *stage_variants(("speedrun_91",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_91 | WHOLE)]
+             *stage_variants(("speedrun_89",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_89 | ANY_WORLD),
+             *stage_variants(("speedrun_91",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_91 | ANY_WORLD)]
     return [dataclasses.replace(world, group=", ".join(filter(None, (form.group, fp8.name))), settings=form.settings | fp8.settings,
                                 gpu_only=world.gpu_only or fp8.gpu_only, presets=form.presets, tiny=form.tiny)
             for form in forms for fp8 in (FP8[0], FP8[-1]) for world in worlds]

@@ -15,7 +15,7 @@ PATIENCE = 60  # seconds, of which a busy machine may need some
 
 # In its n-th start each rank follows the n-th word of PLAN. A number: exits with that status; above 128, rank 0 dies
 # of that signal and rank 1 is left to mpirun. wait: exits with 75 after a SIGUSR1. stay: dies of the second one.
-# deaf: has no handler. No rank exits before the other has recorded as much, since mpirun then kills that.
+# deaf: has no handler. last: exits with 75 when the file "released" exists. No rank exits before the other has recorded as much, since mpirun then kills that.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 rank, folder = int(os.environ["OMPI_COMM_WORLD_RANK"]), pathlib.Path(os.environ["RECORD"])
@@ -46,8 +46,8 @@ died_of = signal.SIGUSR1 if word == "stay" else int(word) - 128 if word.isdigit(
 if died_of > 0 and (rank == 0 or word == "stay"):
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     os.kill(os.getpid(), died_of)
-wait_until(lambda: died_of <= 0)
-sys.exit(75 if word == "wait" else int(word))
+wait_until(lambda: died_of <= 0 and (word != "last" or (folder / "released").exists()))
+sys.exit(75 if word in ("wait", "last") else int(word))
 """
 
 # mpirun, which takes its time before it knows what to do with a signal.
@@ -177,6 +177,34 @@ class Launch(unittest.TestCase):
         (self.folder / "signalled").touch()
         self.assertEqual((75, []), (self.finish(), self.lines))
         self.assertEqual(["start"], self.record("mpirun_started"))
+
+    def start_and_kill_mpirun(self):
+        """Starts ranks that outlive their mpirun."""
+        self.start("last 0", "--restarts", 3, RUN_ID="mine")
+        self.await_lines(1, 0, 1)
+        children = pathlib.Path(f"/proc/{self.job.pid}/task/{self.job.pid}/children").read_text().split()
+        mpirun, = (pid for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "mpirun\n")
+        os.kill(int(mpirun), signal.SIGKILL)
+        time.sleep(0.5)
+        self.assertEqual(1, len(self.starts()))
+
+    def test_starts_again_when_the_ranks_of_a_killed_mpirun_have_ended(self):
+        self.start_and_kill_mpirun()
+        (self.folder / "released").touch()
+        self.assertEqual(0, self.finish(), self.lines)
+        self.assertEqual(2, len(self.starts()))
+        self.assertEqual(["launch.sh: the run ended with exit code 137; starting it again (1 of 3)"], self.lines)
+
+    def test_two_signals_end_the_wait_for_the_ranks_of_a_killed_mpirun(self):
+        self.addCleanup((self.folder / "released").touch)
+        self.start_and_kill_mpirun()
+        self.job.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(self.job.poll(), "one signal: the ranks save")
+        self.job.send_signal(signal.SIGINT)
+        self.assertEqual((137, 1), (self.job.wait(PATIENCE), len(self.starts())))
+        (self.folder / "released").touch()  # the ranks keep its output open
+        self.finish()
 
     def test_refuses_what_is_no_number(self):
         for number in ("", "-1", "two", "1.5"):
