@@ -11,7 +11,8 @@ TOLERANCE = 1e-5  # relative
 
 @unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
 class PresetsTest(PresetTest):
-    small = SHORT | {"COMPUTE_DTYPE": "fp32", "FP8": 0, "ITERATIONS": 4}
+    # Adam turns gradients that are as small as its eps, and so are rounding errors, into whole steps: later losses part.
+    small = SHORT | {"COMPUTE_DTYPE": "fp32", "FP8": 0, "ITERATIONS": 3}
 
     def losses_on(self, world):
         """Returns the losses of every preset."""
