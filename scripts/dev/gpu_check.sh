@@ -3,7 +3,7 @@
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a time limit,
 # and a failed part does not stop the others; ends with a table. Runs all parts but the last two unless PART is given:
-#   tests            the GPU tests of build/ on all GPUs, including those of several GPUs if there are as many;
+#   tests            the GPU tests of build/ on all GPUs; tests of several ranks run if there are several GPUs;
 #                    ends after TEST_SECONDS (1800); no test may be skipped except those that tests/runner/skips.py
 #                    lists
 #   record           configs/record.env at full size, bf16, 30 steps
@@ -24,9 +24,9 @@
 #   start            the time to the first step of one run, and of four runs that start at once
 #   quickstart       scripts/quickstart.sh with this build; its text comes from a package server, or from
 #                    data/quickstart if it was unpacked before
-#   rank_tests       those of the GPU tests in which all GPUs of this host are ranks of one run
+#   rank_tests       the GPU tests of several ranks alone, on two GPUs and more up to all of this host
 #   rank_speed       scripts/bench.sh ranks with the GPU counts RANKS ("4 8"; default: 1, 2, 4, ...) and the presets
-#                    PRESETS (those of all records): ms a step, communication, memory, time to the first step
+#                    PRESETS (default: every record's): ms a step, communication, memory, time to the first step
 # On eight GPUs the two take a call of ten minutes each: gpu_check.sh rank_tests; RANKS="4 8" gpu_check.sh rank_speed
 # record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) requires numpy, and torch for the peer.
 # Tables, log and metrics go to $OUT (logs/gpu_check by default).

@@ -102,8 +102,8 @@ SHAPES = [
     *(heads("width", *shape, ROPE_DIMS=16) for shape in ((7, 110), (4, 194), (7, 112), (6, 128))),
 ]
 # Fraction of the run at which recurrence begins: 2 (never) or 0.
-LOOPING = {"before recurrence": {"ENABLE_LOOPING_AT": 2}, "in recurrence": {"ENABLE_LOOPING_AT": 0}}
-RECURRENCE = [dataclasses.replace(variant, group=group, settings=variant.settings | looping) for group, looping in LOOPING.items()
+RECURRENCE = [dataclasses.replace(variant, group=group, settings={**variant.settings, "ENABLE_LOOPING_AT": begins})
+              for group, begins in (("before recurrence", 2), ("in recurrence", 0))
               for variant in (Variant("bf16"), Variant("bf16, light", {"ACTIVATION_RECOMPUTE": "light"}), FP8[-1], PEER)]
 
 GENERIC = [PEER, *(dataclasses.replace(variant, name=variant.name + suffix, settings=variant.settings | settings)
@@ -170,15 +170,17 @@ def rank_variants(options):
     """Presets with stages train in the one that most of their time goes to."""
     counts = options.ranks or [2**i for i in range(len(visible_gpus()).bit_length())] or [1, 2]
     worlds = [Variant("alone", everywhere=True, gpu_only=True), *(Variant(f"{count} ranks", ranks=count) for count in counts)]
-    forms = [Variant("", presets=("record", "speedrun_124m")),
-             *(Variant("", settings | {"WARMUP_STEPS": 0}, group, presets=("record_1061",), tiny=final_scores.TINY_LAYERS)
-               for group, settings in LOOPING.items()),
-             *stage_variants(("speedrun_43",), [windows(3, 7)], [Variant("", SPEEDRUN)], TINY_43),
-             *stage_variants(("speedrun_89",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_89 | ANY_WORLD),
-             *stage_variants(("speedrun_91",), STAGES_89[-1:], [Variant("", SPEEDRUN)], TINY_91 | ANY_WORLD)]
-    return [dataclasses.replace(world, group=", ".join(filter(None, (form.group, fp8.name))), settings=form.settings | fp8.settings,
-                                gpu_only=world.gpu_only or fp8.gpu_only, presets=form.presets, tiny=form.tiny)
-            for form in forms for fp8 in (FP8[0], FP8[-1]) for world in worlds]
+    formats = FP8[0], FP8[-1]
+    recurrence = [dataclasses.replace(form, presets=("record_1061",), group=depth.group, tiny=final_scores.TINY_LAYERS,
+                                      settings=depth.settings | form.settings | {"WARMUP_STEPS": 0})
+                  for depth in RECURRENCE if depth.name == "bf16" for form in formats]
+    forms = [*(dataclasses.replace(form, presets=("record", "speedrun_124m")) for form in formats), *recurrence,
+             *stage_variants(("speedrun_43",), [windows(3, 7) | SPEEDRUN], formats, TINY_43),
+             *stage_variants(("speedrun_89",), [STAGES_89[-1] | SPEEDRUN], formats, TINY_89 | ANY_WORLD),
+             *stage_variants(("speedrun_91",), [STAGES_89[-1] | SPEEDRUN], formats, TINY_91 | ANY_WORLD)]
+    return [dataclasses.replace(world, group=", ".join(filter(None, (form.group, form.name))), settings=form.settings,
+                                gpu_only=world.gpu_only or form.gpu_only, presets=form.presets, tiny=form.tiny)
+            for form in forms for world in worlds]
 
 
 BENCHES = {

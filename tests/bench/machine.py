@@ -44,7 +44,7 @@ def visible_gpus():
     """Returns the GPUs that a program started here sees, in the form that CUDA_VISIBLE_DEVICES accepts."""
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         return [gpu for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if gpu and not gpu.startswith("-")]
-    if not has_gpu():
+    if shutil.which("nvidia-smi") is None:
         return []
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
     return [line.split()[1].rstrip(":") for line in listed.splitlines() if line.startswith("GPU ")]

@@ -15,7 +15,8 @@ PATIENCE = 60  # seconds, of which a busy machine may need some
 
 # In its n-th start each rank follows the n-th word of PLAN. A number: exits with that status; above 128, rank 0 dies
 # of that signal and rank 1 is left to mpirun. wait: exits with 75 after a SIGUSR1. stay: dies of the second one.
-# deaf: has no handler. last: exits with 75 when the file "released" exists. No rank exits before the other has recorded as much, since mpirun then kills that.
+# deaf: has no handler. last: exits with 75 when the file "released" exists. No rank exits before the other has recorded
+# as much, since mpirun then kills that.
 PROGRAM = """
 import os, pathlib, signal, sys, time
 rank, folder = int(os.environ["OMPI_COMM_WORLD_RANK"]), pathlib.Path(os.environ["RECORD"])
