@@ -50,7 +50,7 @@ import final_scores
 import losses
 import speed_picture
 from bench_table import Row, print_phases, print_table
-from machine import BUILD, ROOT, Machine, inspect_settings, preset_file, say, visible_gpus
+from machine import BUILD, ROOT, Machine, inspect_settings, preset_file, say, synthetic_tokens, visible_gpus
 
 FIRST = ("ms", "least", "most", "ratio")
 LAST = ("peak MiB", "first step s", "losses apart")
@@ -219,8 +219,7 @@ def tokens_of(preset, bench):
         if not shards.is_dir() and not str(shards).startswith("synthetic:"):
             sys.exit(f"ERROR bench: no shards in {shards}: run scripts/quickstart.sh first, or set DATA_PATH")
         return shards
-    documents = inspect_settings(preset)["LOADER_ORDER"] in ("documents", "aligned")
-    return os.environ.get("DATA_PATH", "synthetic:documents" if documents else "synthetic:zipf")
+    return os.environ.get("DATA_PATH", synthetic_tokens(preset))
 
 
 def prefix_table(vocabulary, folder):

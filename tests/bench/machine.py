@@ -76,6 +76,11 @@ def inspect_settings(preset, build=BUILD, environment=None):
     return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line and not line.startswith("#"))
 
 
+def synthetic_tokens(preset):
+    """Returns a DATA_PATH for a preset's file: documents if it reads them."""
+    return "synthetic:documents" if inspect_settings(preset)["LOADER_ORDER"] in ("documents", "aligned") else "synthetic:zipf"
+
+
 @contextlib.contextmanager
 def power_sampled(path):
     """Samples the first visible GPU's power and clock every 50 ms into `path`; without a GPU, nothing."""

@@ -1,14 +1,12 @@
 """Common code of the tests that train every preset of configs/ on GPUs."""
 
-import functools
-import re
 import subprocess
 import sys
 
-from harness import PROGRAM, SOURCE, RunTest, mpirun
+from harness import SOURCE, RunTest, mpirun
 
 sys.path.insert(0, str(SOURCE / "tests" / "bench"))
-from machine import visible_gpus
+from machine import preset_file, synthetic_tokens, visible_gpus
 
 # quickstart.env is a smaller quickstart_gpu.env, for CPUs.
 PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
@@ -22,17 +20,9 @@ SHORT = {
 RUNS_PER_GPU = 3  # at a time
 
 
-def preset_file(preset):
-    return SOURCE / "configs" / f"{preset}.env"
-
-
-@functools.cache
 def data_of(preset):
     """The harness has shards and a tokenizer of another vocabulary."""
-    settings = subprocess.run([*PROGRAM, "inspect", "--settings", preset_file(preset)], check=True, capture_output=True,
-                              text=True).stdout
-    documents = re.search("^LOADER_ORDER=(documents|aligned)$", settings, re.MULTILINE)
-    return dict(TOKENIZER_PATH="", DATA_PATH="synthetic:documents" if documents else "synthetic:zipf")
+    return dict(TOKENIZER_PATH="", DATA_PATH=synthetic_tokens(preset_file(preset)))
 
 
 class PresetTest(RunTest):
@@ -49,7 +39,7 @@ class PresetTest(RunTest):
         _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, errors)
 
-    def start_all(self, world, runs, **chosen):
+    def start_all(self, world, runs):
         """Starts the runs, [(preset, output)], on `world` GPUs each, as many at a time as the GPUs hold. Returns their
         processes, some of which may not have ended."""
         at_once = RUNS_PER_GPU * (len(visible_gpus()) // world)
@@ -57,5 +47,5 @@ class PresetTest(RunTest):
         for at, (preset, output) in enumerate(runs):
             if at >= at_once:
                 processes[at - at_once].wait(timeout=120)
-            processes.append(self.start_preset(preset, world, output, at, stdout=subprocess.DEVNULL, **chosen))
+            processes.append(self.start_preset(preset, world, output, at, stdout=subprocess.DEVNULL))
         return processes

@@ -7,7 +7,6 @@ import unittest
 from harness import children_named, gpu_count, read_events, read_until, train_losses
 from presets import PRESETS, SHORT, PresetTest, data_of, preset_file
 
-
 WORLDS = [world for world in (2, 4, 8) if world <= gpu_count()]  # of several GPUs
 
 
